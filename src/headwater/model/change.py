@@ -1,0 +1,24 @@
+"""What a source reports: changes of rows, grouped in transactions. No images are interpreted here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.model.value import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of one table. No `old`: an insert. No `new`: a delete. Both: an update, of the key too perhaps."""
+
+    table: str
+    old: Row | None
+    new: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One source transaction: its changes as they were made, and the source's position just after its commit."""
+
+    position: int
+    changes: tuple[Change, ...]

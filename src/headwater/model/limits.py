@@ -1,0 +1,34 @@
+"""The named limits of the system (law 11). A limit's unit is the last word of its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Beside each limit stands what happens at it."""
+
+    frame_bytes_max: int = 8 << 20  # a larger transaction is logged in parts
+    frame_transactions_max: int = 1 << 16  # the frame is closed; the ordinal has 16 bits
+    segment_bytes_max: int = 64 << 20  # the log goes on in a new segment
+    record_bytes_max: int = 64 << 20  # append is refused
+    log_retention_bytes: int = 1 << 30  # older segments go once every cell is past them
+    step_records_max: int = 512  # a cell steps with what it has
+    step_bytes_max: int = 32 << 20  # a cell steps with what it has
+    run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
+    manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
+    history_emissions_max: int = 4_096  # per window; a client further behind gets a fresh result
+    history_bytes_max: int = 64 << 20  # of all windows; oldest go first
+    subscriptions_per_session_max: int = 20_000  # subscribe is refused
+    subscriptions_max: int = 1_000_000  # subscribe is refused
+    result_rows_max: int = 1_000_000  # the subscription is closed
+    sql_bytes_max: int = 64 << 10  # subscribe is refused
+    message_bytes_max: int = 1 << 20  # the socket is closed
+    emission_bytes_max: int = 4 << 20  # becomes resync {overflow} and a fresh result
+    outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
+    outbox_resyncs_max: int = 3  # a slow socket is closed
+    heartbeat_ms: int = 1_000  # progress is sent no later
+
+
+DEFAULT = Limits()

@@ -1,0 +1,45 @@
+"""Template and Instance: a query with its liftable constants taken out, and one set of such constants.
+
+Two queries that differ only in lifted constants share a template; a subscription is an instance of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.model.value import Row
+from headwater.sql.expr import Expr, OrderKey, Output
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One-table SELECT: `table` rows where each of `keys` equals the instance's value and `where` holds.
+
+    `sql` is the canonical text with lifted constants as `:p1, :p2, …`; binding it again gives an equal template.
+    `order` is the effective order: the user's keys, then the identity columns; empty where the result is unordered.
+    A template is `framed` when it has LIMIT or OFFSET; their numbers belong to the instance.
+    """
+
+    id: str
+    sql: str
+    table: str
+    keys: tuple[str, ...]
+    where: Expr | None
+    outputs: tuple[Output, ...]
+    order: tuple[OrderKey, ...]
+    framed: bool
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """`id` is a stable 63-bit hash of all the rest. `values` stand for `keys`, with the columns' affinity applied."""
+
+    id: int
+    template: str
+    values: Row = ()
+    limit: int | None = None
+    offset: int = 0

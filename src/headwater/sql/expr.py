@@ -1,0 +1,77 @@
+"""Bound, typed expressions: what `bind` makes and the engine evaluates. Values only; no parsing, no evaluation here.
+
+Types follow the origin's rules. In SQLite truth is INTEGER 1, 0 or NULL, and `Type.ANY` means that only the row tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.model.value import Type, Value
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    name: str
+    type: Type
+    affinity: str = "BLOB"  # INTEGER, REAL, NUMERIC, TEXT or BLOB (none)
+    collation: str = "BINARY"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant. `type` is None for NULL."""
+
+    value: Value
+    type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or a function, by its lower-case SQL name.
+
+    Operators: + - * / % neg || = <> < <= > >= is isnot and or not in notin between notbetween like notlike
+    & | << >> ~ ; `in` takes the needle first, then the items; `like` takes value, pattern and perhaps the escape.
+    Anything else is a scalar function: lower, substr, coalesce, …
+    `collation` is the one the comparison uses, decided by the binder.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    type: Type | None
+    collation: str = "BINARY"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Searched form only: `CASE x WHEN y` is bound as `x = y`."""
+
+    whens: tuple[tuple[Expr, Expr], ...]
+    default: Expr
+    type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    arg: Expr
+    affinity: str
+    type: Type | None
+
+
+Expr = ColumnRef | Const | Call | Case | Cast
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool = True
+    collation: str = "BINARY"
