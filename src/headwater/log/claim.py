@@ -1,0 +1,167 @@
+"""Who may write to a log: one process for as long as it lives, or the newest of several generations.
+
+Two files. `lock` is flocked while someone writes, and names that process; the kernel lets go of it when the process
+dies. `generation` counts the openings of the log. Neither is ever deleted: a lock on a deleted file excludes nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from headwater.model.errors import Corrupt, Fenced, LogError
+
+_DIGITS = 20
+_EXCLUSIVE_WAIT_S = 0.25  # longer than a fenced writer's append takes, as a rule
+_FENCED_WAIT_S = 5.0
+_PAUSE_S = 0.001
+
+
+class Claim(Protocol):
+    generation: int
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Inside it nobody else writes. Raises `Fenced` where the right is gone for good."""
+
+    def close(self) -> None: ...
+
+
+class Exclusive:
+    """Holds the lock for life: a second writer is refused."""
+
+    def __init__(self, directory: Path) -> None:
+        self._lock = _Lock(directory / "lock")
+        try:
+            self._lock.take(_EXCLUSIVE_WAIT_S)
+            with contextlib.closing(_Generation(directory / "generation")) as newest:
+                self.generation = newest.advance()
+        except BaseException:
+            self.close()
+            raise
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+class Fencing:
+    """Takes the lock only to write, and then looks whether a newer generation has come.
+
+    The newcomer counts up before it asks for the lock: whoever is writing finishes, and nobody older begins. An older
+    writer that is stopped in the middle keeps the lock, so the newcomer is refused rather than let in beside it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._lock = _Lock(directory / "lock")
+        self._newest = _Generation(directory / "generation")
+        try:
+            self.generation = self._newest.advance()
+        except BaseException:
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        self._lock.take(_FENCED_WAIT_S)
+        try:
+            self._check()
+            yield
+        finally:
+            self._lock.release()
+
+    def _check(self) -> None:
+        newest = self._newest.read()
+        if newest != self.generation:
+            raise Fenced(
+                f"{self._lock.path.parent}: this writer is of generation {self.generation}, "
+                f"but one of generation {newest} has opened the log",
+                hint="stop this writer; the newer one goes on from the last durable record",
+            )
+
+    def close(self) -> None:
+        self._lock.close()
+        self._newest.close()
+
+
+class _Lock:
+    """An flock that names its holder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._named = False
+
+    def take(self, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        while not self._try():
+            if time.monotonic() > deadline:
+                raise self._refusal(wait_s)
+            time.sleep(_PAUSE_S)
+        if not self._named:
+            os.pwrite(self._file, f"{os.getpid():<{_DIGITS}}".encode(), 0)
+            self._named = True
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _refusal(self, wait_s: float) -> LogError:
+        holder = os.pread(self._file, _DIGITS, 0).decode(errors="replace").strip() or "unknown"
+        return LogError(
+            f"{self.path.parent}: expected to be the only writer, but process {holder} holds the log "
+            f"and did not let go within {wait_s} s",
+            hint=f"use the log through process {holder}, or end it and try again",
+        )
+
+    def release(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class _Generation:
+    """A durable counter, shared by processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+    def read(self) -> int:
+        text = os.pread(self._file, _DIGITS + 1, 0)
+        if not text:
+            return 0
+        if len(text) != _DIGITS or not text.isdigit():
+            raise Corrupt(
+                f"{self._path}: expected a number of {_DIGITS} digits, found {text!r}",
+                hint="restore the file from a backup; or end every writer of this log and write a number there "
+                "that is higher than any before",
+            )
+        return int(text)
+
+    def advance(self) -> int:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            generation = self.read() + 1
+            os.pwrite(self._file, f"{generation:0{_DIGITS}d}".encode(), 0)
+            os.fsync(self._file)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        return generation
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,185 @@
+"""Reads a segment-file log, in any process. Trusts the head for how far; every record is verified all the same.
+
+Never writes, and holds no lock: a reader disturbs nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.doorbell import Doorbell
+from headwater.log import head as head_file
+from headwater.log.head import Head, read_head
+from headwater.log.record import FIRST_OFFSET, Flaw, Record
+from headwater.log.segmentfile import BEGIN, SegmentFile, end_of, list_segments
+from headwater.model.errors import LogError
+from headwater.model.limits import DEFAULT
+
+OLDEST = 0
+
+
+class SegmentReader:
+    """A `LogReader` over a directory, which need not exist yet.
+
+    `looks` counts how often the head was read: a reader that waits well looks about once per wake.
+    """
+
+    def __init__(self, directory: Path, offset: int = OLDEST) -> None:
+        self.looks = 0
+        self._directory = directory
+        self._offset = offset
+        self._segment: SegmentFile | None = None
+        self._place = 0
+        self._bell: Doorbell | None = None
+
+    @property
+    def offset(self) -> int:
+        return self._offset or next(iter(list_segments(self._directory)), FIRST_OFFSET)
+
+    def seek(self, offset: int) -> None:
+        self._leave()
+        self._offset = offset
+
+    def poll(
+        self, max_records: int = DEFAULT.step_records_max, max_bytes: int = DEFAULT.step_bytes_max
+    ) -> list[Record]:
+        records: list[Record] = []
+        size = 0
+        head = self._look()
+        while head is not None and self.offset < head.next_offset and len(records) < max_records and size < max_bytes:
+            try:
+                record = self._next(head)
+            except LogError:
+                if records:  # the good ones first; the next poll stands before the bad one
+                    return records
+                raise
+            records.append(record)
+            size += len(record.payload)
+        return records
+
+    def wait(self, timeout_s: float) -> bool:
+        bell = self._doorbell()
+        bell.wait(0)  # what rang until now is seen by the look that follows
+        deadline = time.monotonic() + timeout_s
+        while not self._readable():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            bell.wait(left_s)
+        return True
+
+    def tail(self) -> Record | None:
+        head = self._look()
+        return read_last(self._directory, head) if head is not None else None
+
+    def fileno(self) -> int:
+        """Readable when there may be something new: for event loops. Then `wait(0)` silences it."""
+        return self._doorbell().fileno()
+
+    def close(self) -> None:
+        self._leave()
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _look(self) -> Head | None:
+        self.looks += 1
+        return read_head(self._directory)
+
+    def _readable(self) -> bool:
+        head = self._look()
+        return head is not None and self.offset < head.next_offset
+
+    def _doorbell(self) -> Doorbell:
+        if self._bell is None:
+            self._bell = Doorbell(self._directory / head_file.NAME)
+        return self._bell
+
+    def _next(self, head: Head) -> Record:
+        segment = self._segment or self._enter(head)
+        limit = _limit(segment, head)
+        if self._place == limit and segment.base != head.segment:
+            segment = self._enter(head)
+            limit = _limit(segment, head)
+        record = _verified(segment, self._place, self._offset, limit)
+        self._place = end_of(self._place, record)
+        self._offset += 1
+        return record
+
+    def _enter(self, head: Head) -> SegmentFile:
+        """Opens the segment that holds the next record, and stands before it."""
+        self._leave()
+        self._offset = offset = self.offset
+        segment = self._open(offset)
+        try:
+            self._place = _place(segment, offset, _limit(segment, head))
+        except LogError:
+            segment.close()
+            raise
+        self._segment = segment
+        return segment
+
+    def _open(self, offset: int) -> SegmentFile:
+        base = max((base for base in list_segments(self._directory) if base <= offset), default=None)
+        if base is None:
+            raise self._truncated(offset)
+        try:
+            segment = SegmentFile(self._directory, base)
+        except FileNotFoundError:
+            raise self._truncated(offset) from None
+        if (flaw := segment.header_flaw()) is not None:
+            segment.close()
+            raise segment.corrupt(0, flaw)
+        return segment
+
+    def _truncated(self, offset: int) -> LogError:
+        return LogError(
+            f"{self._directory}: expected offset {offset}, but the log was truncated and begins at {self._oldest()}",
+            hint="start from a newer manifest, or anew from a snapshot",
+        )
+
+    def _oldest(self) -> int:
+        return next(iter(list_segments(self._directory)), FIRST_OFFSET)
+
+    def _leave(self) -> None:
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+
+
+def read_last(directory: Path, head: Head) -> Record | None:
+    """The record that the head says is the last."""
+    if not head.last:
+        return None
+    with contextlib.closing(SegmentFile(directory, head.segment)) as segment:
+        return _verified(segment, head.last, head.next_offset - 1, head.length)
+
+
+def _limit(segment: SegmentFile, head: Head) -> int:
+    """How far the segment may be read: one that the head has moved past is complete."""
+    return head.length if segment.base == head.segment else segment.size
+
+
+def _place(segment: SegmentFile, offset: int, limit: int) -> int:
+    """Where the record of that offset begins, found by walking over those before it."""
+    place = BEGIN
+    for passed in range(segment.base, offset):
+        place = end_of(place, _verified(segment, place, passed, limit))
+    return place
+
+
+def _verified(segment: SegmentFile, place: int, offset: int, limit: int) -> Record:
+    found = segment.read(place, offset, limit)
+    if isinstance(found, Flaw):
+        raise segment.corrupt(place, found)
+    return found

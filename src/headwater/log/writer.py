@@ -1,0 +1,223 @@
+"""The one who appends to a segment-file log: checksums, group fsync, segments, and the head that lets readers in.
+
+Never lets a reader see what is not durable (unless opened so), and never goes on after a failed write: what the disk
+then holds is unknown, and the next opening finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.log import head as head_file
+from headwater.log.claim import Claim, Exclusive, Fencing
+from headwater.log.group import GroupCommit
+from headwater.log.head import Head
+from headwater.log.reader import read_last
+from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Record, pack
+from headwater.log.recovery import recover
+from headwater.log.segmentfile import (
+    BEGIN,
+    create_segment,
+    fdatasync,
+    list_segments,
+    segment_path,
+    sync_directory,
+    write_all,
+)
+from headwater.model.errors import LimitExceeded, LogError
+from headwater.model.limits import DEFAULT, Limits
+
+Item = tuple[Kind, Payload]
+
+
+class SegmentWriter:
+    """A `LogWriter` over a directory, which is made where there is none. Refused while another writer lives.
+
+    With `durable=False` records are readable at once and durable after `sync`: after a power cut the log may end
+    anywhere past the last `sync`, always at a whole record.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limits: Limits = DEFAULT,
+        durable: bool = True,
+        claim: Callable[[Path], Claim] = Exclusive,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._limits = limits
+        self._durable = durable
+        self._lock = threading.Lock()
+        self._group: GroupCommit[list[Item], list[int]] = GroupCommit(self._commit, self._lock)
+        self._failure: BaseException | None = None
+        self._segment = self._head_file = -1
+        self._head = Head(FIRST_OFFSET, FIRST_OFFSET, BEGIN, 0, BEGIN)
+        self._claim = claim(directory)
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    @classmethod
+    def fenced(cls, directory: Path, *, limits: Limits = DEFAULT, durable: bool = True) -> Self:
+        """A writer that takes over: those who opened the log before get `Fenced` at their next call."""
+        return cls(directory, limits=limits, durable=durable, claim=Fencing)
+
+    @property
+    def generation(self) -> int:
+        """Which opening of this log this is; on disk beside every record."""
+        return self._claim.generation
+
+    @property
+    def next_offset(self) -> int:
+        return self._head.next_offset
+
+    @property
+    def first_offset(self) -> int:
+        return list_segments(self._directory)[0]
+
+    def append(self, kind: Kind, payload: Payload) -> int:
+        return self.append_many([(kind, payload)])[0]
+
+    def append_many(self, items: Iterable[Item]) -> list[int]:
+        batch = list(items)
+        for _, payload in batch:
+            self._check_size(payload)
+        return self._group(batch) if batch else []
+
+    def sync(self) -> None:
+        with self._lock, self._writing():
+            if self._head.synced < self._head.length:
+                fdatasync(self._segment)
+                self._publish(replace(self._head, synced=self._head.length))
+
+    def last(self) -> Record | None:
+        return read_last(self._directory, self._head)
+
+    def truncate(self, before: int) -> None:
+        with self._lock, self._writing():
+            bases = list_segments(self._directory)
+            gone = [base for base, after in pairwise(bases) if after <= before]
+            for base in gone:
+                segment_path(self._directory, base).unlink()
+            if gone:
+                sync_directory(self._directory)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._segment < 0:
+                return
+            try:
+                if self._failure is None and self._head.synced < self._head.length:
+                    os.fsync(self._segment)
+            finally:
+                self._failure = LogError(f"{self._directory}: this writer was closed")
+                self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        with self._claim.held():
+            found = recover(self._directory)
+            self._segment = os.open(segment_path(self._directory, found.segment), os.O_WRONLY)
+            self._head_file = _open_head(self._directory, found)
+            self._publish(found)
+            os.fsync(self._head_file)
+
+    def _check_size(self, payload: Payload) -> None:
+        size = len(payload) if isinstance(payload, bytes) else sum(map(len, payload))
+        if size + HEADER_BYTES > self._limits.record_bytes_max:
+            raise LimitExceeded(
+                f"a record of {size} bytes is larger than record_bytes_max = {self._limits.record_bytes_max}",
+                hint="send it in parts, or raise the limit",
+            )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._failure is not None:
+            raise LogError(
+                f"{self._directory}: this writer can write no more: {self._failure}", hint="open the log again"
+            ) from self._failure
+        with self._claim.held():
+            try:
+                yield
+            except OSError as failure:
+                self._failure = failure
+                raise LogError(
+                    f"{self._directory}: the log could not be written: {failure}",
+                    hint="see to the disk, then open the log again: it goes on from the last durable record",
+                ) from failure
+            except BaseException as failure:
+                self._failure = failure
+                raise
+
+    def _commit(self, batches: list[list[Item]]) -> list[list[int]]:
+        """One write and one fsync for all batches. Runs with the lock held."""
+        with self._writing():
+            first, generation = self._head.next_offset, self._claim.generation
+            items = enumerate(chain.from_iterable(batches), first)
+            records = [pack(offset, kind, generation, payload) for offset, (kind, payload) in items]
+            self._write(b"".join(chain.from_iterable(records)), len(records), sum(map(len, records[-1])))
+        offsets = iter(range(first, self._head.next_offset))
+        return [[next(offsets) for _ in batch] for batch in batches]
+
+    def _write(self, data: bytes, count: int, last_bytes: int) -> None:
+        if self._head.last and self._head.length + len(data) > self._limits.segment_bytes_max:
+            self._rotate()
+        head = self._head
+        write_all(self._segment, data, head.length)
+        if self._durable:
+            fdatasync(self._segment)
+        end = head.length + len(data)
+        synced = end if self._durable else head.synced
+        self._publish(Head(head.next_offset + count, head.segment, end, end - last_bytes, synced))
+
+    def _rotate(self) -> None:
+        """The head goes on naming the old segment until the new one holds a record."""
+        base = self._head.next_offset
+        if self._head.synced < self._head.length:
+            fdatasync(self._segment)
+        create_segment(self._directory, base)
+        os.close(self._segment)
+        self._segment = os.open(segment_path(self._directory, base), os.O_WRONLY)
+        self._head = Head(base, base, BEGIN, 0, BEGIN)
+
+    def _publish(self, head: Head) -> None:
+        os.pwrite(self._head_file, head.pack(), 0)
+        self._head = head
+
+    def _release(self) -> None:
+        for file in (self._segment, self._head_file):
+            if file >= 0:
+                os.close(file)
+        self._segment = self._head_file = -1
+        self._claim.close()
+
+
+def _open_head(directory: Path, head: Head) -> int:
+    """Made under another name first: a reader never meets an empty head."""
+    path = directory / head_file.NAME
+    if not path.exists():
+        draft = path.with_suffix(".new")
+        with draft.open("wb") as file:
+            file.write(head.pack())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        sync_directory(directory)
+    return os.open(path, os.O_WRONLY)
