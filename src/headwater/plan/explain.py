@@ -1,0 +1,55 @@
+"""A plan as text that stays the same from run to run: for people, for golden files, for the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from headwater.model.schema import Table
+from headwater.model.value import Value
+from headwater.plan.planner import Planned, effective_sql
+from headwater.plan.template import Instance, Template
+from headwater.sql.literal import write
+from headwater.sql.render import render, render_key, render_output
+
+_WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
+
+
+def explain(planned: Planned, table: Table, notes: Iterable[str] = ()) -> str:
+    template, instance = planned.template, planned.instance
+    every_note = [*planned.notes, *notes]
+    sections = (
+        [f"template {template.id}", f"instance {instance.id}"],
+        [f"strategy {planned.strategy}: {_WHY.get(planned.strategy, 'chosen by the planner')}"],
+        ["plan", *_tree(list(_operators(template, instance, table)))],
+        _listed("params", [f":p{n} {key} = {write(value)}" for n, key, value in _params(template, instance)]),
+        ["effective query", f"  {effective_sql(template, instance, table)}"],
+        _listed("notes", every_note),
+    )
+    return "\n".join(line for section in sections for line in section)
+
+
+def _operators(template: Template, instance: Instance, table: Table) -> Iterator[str]:
+    """Top first: the result flows upwards."""
+    if template.framed:
+        yield f"limit {'all' if instance.limit is None else instance.limit} offset {instance.offset}"
+    if template.ordered:
+        yield f"order {', '.join(render_key(key, table.name) for key in template.order)}"
+    yield f"project {', '.join(render_output(output) for output in template.outputs)}"
+    if template.where is not None:
+        yield f"filter {render(template.where)}"
+    if template.keys:
+        yield f"join params on {', '.join(f'{key} = :p{n}' for n, key, _ in _params(template, instance))}"
+    yield f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"
+
+
+def _tree(lines: Sequence[str]) -> list[str]:
+    return [f"  {'   ' * depth}{'└─ ' if depth else ''}{line}" for depth, line in enumerate(lines)]
+
+
+def _params(template: Template, instance: Instance) -> list[tuple[int, str, Value]]:
+    pairs = zip(template.keys, instance.values, strict=True)
+    return [(number, key, value) for number, (key, value) in enumerate(pairs, 1)]
+
+
+def _listed(title: str, items: Sequence[str]) -> list[str]:
+    return [title, *(f"  {item}" for item in items)] if items else []

@@ -1,0 +1,131 @@
+"""From a bound query to its template and instance, and back from the template's text. Never touches data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from sqlglot import exp
+
+from headwater.model.schema import Table
+from headwater.model.value import Type
+from headwater.plan.fingerprint import instance_id, template_id
+from headwater.plan.lift import canonical, lift
+from headwater.plan.order import distinct_keys, effective_order
+from headwater.plan.template import Instance, Template
+from headwater.sql.bind import Tables, bind, bind_parsed
+from headwater.sql.expr import Call, Expr, OrderKey, Output
+from headwater.sql.literal import write
+from headwater.sql.params import Given
+from headwater.sql.parse import Parsed, parse
+from headwater.sql.query import Query
+from headwater.sql.render import quote, render_key, render_operand, render_output
+from headwater.sql.scope import find
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    template: Template
+    instance: Instance
+    strategy: str = "incremental"
+    notes: tuple[str, ...] = ()
+
+
+def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
+    """The template a query belongs to, and the constants that make it this query."""
+    bound = bind(query, tables, params) if isinstance(query, str) else query
+    every = tables if isinstance(tables, Sequence) else list(tables.values())
+    table = next(table for table in every if table.name == bound.table)
+    lifted = lift(bound.where)
+    template = _template(table, [name for name, _ in lifted.keys], lifted.rest, bound)
+    values = tuple(value for _, value in lifted.keys)
+    id = instance_id(template.id, values, bound.limit, bound.offset)
+    instance = Instance(id, template.id, values, bound.limit, bound.offset)
+    return Planned(template, instance, notes=tuple(_notes(template, bound, table)))
+
+
+def template_from_sql(template_sql: str, table: Table) -> Template:
+    """Bind a template's canonical text again, perhaps against a newer version of its table."""
+    parsed = parse(template_sql)
+    keys, rest = _take_keys(parsed)
+    parsed.select.set("where", exp.Where(this=reduce(_and_nodes, rest)) if rest else None)
+    bound = bind_parsed(parsed, [table], {"limit": 0, "offset": 0})
+    names = [column.name for key in keys if (column := find(table.columns, key))]
+    return _template(table, names, canonical(bound.where), bound)
+
+
+def effective_sql(template: Template, instance: Instance, table: Table) -> str:
+    """The effective query of an instance as SQLite runs it: the oracle of everything else."""
+    keys = [f"{quote(name)} = {write(value)}" for name, value in zip(template.keys, instance.values, strict=True)]
+    where = [*keys, *([render_operand(template.where)] if template.where is not None else [])]
+    limit = -1 if instance.limit is None else instance.limit
+    frame = f"LIMIT {limit} OFFSET {instance.offset}" if template.framed else ""
+    return _select(table.name, template.outputs, where, template.order, frame)
+
+
+def _template(table: Table, keys: Sequence[str], rest: Sequence[Expr], bound: Query) -> Template:
+    lifted = [f"{quote(name)} = :p{number}" for number, name in enumerate(keys, 1)]
+    where = [*lifted, *(render_operand(conjunct) for conjunct in rest)]
+    frame = "LIMIT :limit OFFSET :offset" if bound.framed else ""
+    sql = _select(table.name, bound.outputs, where, distinct_keys(bound.order), frame)
+    return Template(
+        id=template_id(table.name, sql),
+        sql=sql,
+        table=table.name,
+        keys=tuple(keys),
+        where=reduce(_and, rest) if rest else None,
+        outputs=bound.outputs,
+        order=effective_order(bound.order, table, bound.framed),
+        framed=bound.framed,
+    )
+
+
+def _select(table: str, outputs: Iterable[Output], where: Sequence[str], order: Sequence[OrderKey], frame: str) -> str:
+    clauses = (
+        f"SELECT {', '.join(render_output(output) for output in outputs)} FROM {quote(table)}",
+        f"WHERE {' AND '.join(where)}" if where else "",
+        f"ORDER BY {', '.join(render_key(key, table) for key in order)}" if order else "",
+        frame,
+    )
+    return " ".join(clause for clause in clauses if clause)
+
+
+def _and(left: Expr, right: Expr) -> Expr:
+    return Call("and", (left, right), Type.INTEGER)
+
+
+def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.And(this=left, expression=right)
+
+
+def _take_keys(parsed: Parsed) -> tuple[list[str], list[exp.Expr]]:
+    """The columns compared with `:p1, :p2, …`, in that order, and the other conjuncts."""
+    where = parsed.select.args.get("where")
+    keys: list[str] = []
+    rest: list[exp.Expr] = []
+    for node in _conjunct_nodes(where.this) if where else []:
+        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Placeholder):
+            keys.append(node.this.name)
+        else:
+            rest.append(node)
+    return keys, rest
+
+
+def _conjunct_nodes(node: exp.Expr) -> list[exp.Expr]:
+    if not isinstance(node, exp.And):
+        return [node]
+    return [*_conjunct_nodes(node.this), *_conjunct_nodes(node.expression)]
+
+
+def _notes(template: Template, query: Query, table: Table) -> Iterable[str]:
+    identity = ", ".join(table.identity)
+    if template.framed and not query.order:
+        yield f"LIMIT without ORDER BY: rows are taken in the order of {identity}"
+    elif template.ordered:
+        yield f"ties are ordered by {identity}"
+    if not table.key:
+        yield f"{table.name} has no key: equal rows are counted, not told apart"
+    for column in table.columns:
+        if column.type is Type.ANY:
+            yield f"{table.name}.{column.name} holds values of several types"

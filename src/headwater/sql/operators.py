@@ -1,0 +1,340 @@
+"""Operators, functions and literals, one binding rule per kind of syntax node: names, types and collations resolved.
+
+Constants meet columns here: SQLite's comparison affinity is applied to them once, so that nobody does it per row.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.model.value import Type, type_of
+from headwater.sql import literal, types
+from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Function, available, known
+from headwater.sql.names import did_you_mean
+from headwater.sql.parse import Plus, Span, span
+from headwater.sql.scope import Bound, Scope, bound_column, find
+from headwater.sql.types import Collating, carried, compared
+
+NULL = Const(None, None)
+TRUE, FALSE = Const(1, Type.INTEGER), Const(0, Type.INTEGER)
+
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_INTEGERS: dict[type[exp.Expr], str] = {
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.And: "and",
+    exp.Or: "or",
+}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.Is: "is",
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED = {"in": "notin", "between": "notbetween", "like": "notlike", "is": "isnot"}
+
+
+def bind_expr(scope: Scope, node: exp.Expr) -> Bound:
+    """The one entry: dispatches on the kind of node."""
+    return _RULES[type(node)](scope, node)
+
+
+def column(scope: Scope, node: exp.Column) -> Bound:
+    name = node.name.lower()
+    if name in CLOCKS and name.startswith("current_") and not node.table and not node.this.quoted:
+        raise _volatile(scope, name, span(node))
+    return scope.resolve(node)
+
+
+def number_or_text(scope: Scope, node: exp.Literal) -> Bound:
+    if node.is_string:
+        return Bound(Const(node.name, Type.TEXT))
+    return _number(scope, node, node.name)
+
+
+def _number(scope: Scope, node: exp.Expr, text: str) -> Bound:
+    try:
+        value = literal.read_number(text)
+    except sqlite3.Error as error:
+        raise scope.error(str(error), span(node)) from None
+    return Bound(Const(value, type_of(value)))
+
+
+def blob(scope: Scope, node: exp.HexString) -> Bound:
+    digits = node.name
+    if len(digits) % 2 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        raise scope.error("a blob is x'…' with an even number of hexadecimal digits", span(node))
+    return Bound(Const(bytes.fromhex(digits), Type.BLOB))
+
+
+def null(scope: Scope, node: exp.Null) -> Bound:
+    return Bound(NULL)
+
+
+def boolean(scope: Scope, node: exp.Boolean) -> Bound:
+    """TRUE and FALSE are no reserved words: a column of that name comes first."""
+    named = find(scope.table.columns, str(node.this))
+    return bound_column(named) if named else Bound(TRUE if node.this else FALSE)
+
+
+def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
+    return Bound(scope.params.const(node))
+
+
+def negative(scope: Scope, node: exp.Neg) -> Bound:
+    """A negated number is one constant; -9223372036854775808 exists only so."""
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _number(scope, node, f"-{node.this.name}")
+    arg = bind_expr(scope, node.this)
+    if isinstance(arg.expr, Const) and isinstance(arg.expr.value, int | float):
+        value = literal.evaluate(f"-({literal.write(arg.expr.value)})")
+        return Bound(Const(value, type_of(value)), carried([arg.collating]))
+    return _operation("neg", types.negation_type(arg.expr.type), arg)
+
+
+def positive(scope: Scope, node: Plus) -> Bound:
+    """Only columns and casts have an affinity to lose. A collation passes through."""
+    arg = bind_expr(scope, node.this)
+    if not isinstance(arg.expr, ColumnRef | Cast):
+        return arg
+    return Bound(Call("pos", (arg.expr,), arg.expr.type), arg.collating)
+
+
+def inverted(scope: Scope, node: exp.BitwiseNot) -> Bound:
+    return _operation("~", Type.INTEGER, bind_expr(scope, node.this))
+
+
+def concatenated(scope: Scope, node: exp.DPipe) -> Bound:
+    return _operation("||", Type.TEXT, *_both(scope, node))
+
+
+def arithmetic(scope: Scope, node: exp.Binary) -> Bound:
+    left, right = _both(scope, node)
+    return _operation(_ARITHMETIC[type(node)], types.arithmetic_type(left.expr.type, right.expr.type), left, right)
+
+
+def integer_operation(scope: Scope, node: exp.Binary) -> Bound:
+    return _operation(_INTEGERS[type(node)], Type.INTEGER, *_both(scope, node))
+
+
+def negation(scope: Scope, node: exp.Not) -> Bound:
+    arg = bind_expr(scope, node.this)
+    if isinstance(arg.expr, Call) and arg.expr.name in _NEGATED:
+        call = arg.expr
+        return Bound(Call(_NEGATED[call.name], call.args, call.type, call.collation), arg.collating)
+    return _operation("not", Type.INTEGER, arg)
+
+
+def comparison(scope: Scope, node: exp.Binary) -> Bound:
+    left, right = _both(scope, node)
+    return compare(scope, _COMPARISONS[type(node)], left, right, span(node))
+
+
+def identity(scope: Scope, node: exp.Is) -> Bound:
+    """`x IS TRUE` asks whether x is true, not whether it is 1."""
+    if not isinstance(node.expression, exp.Boolean):
+        return comparison(scope, node)
+    arg = bind_expr(scope, node.this)
+    condition = arg.expr if node.expression.this else Call("not", (arg.expr,), Type.INTEGER)
+    return Bound(Case(((condition, TRUE),), FALSE, Type.INTEGER), carried([arg.collating]))
+
+
+def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+    """A constant ends up on the right, with the affinity of the other side."""
+    collation = _collation(scope, compared(left.collating, right.collating), at)
+    affinity = types.comparison_affinity(types.affinity(left.expr), types.affinity(right.expr))
+    args = _converted(left.expr, affinity), _converted(right.expr, affinity)
+    if isinstance(args[0], Const) and not isinstance(args[1], Const):
+        args, name = (args[1], args[0]), _MIRRORED.get(name, name)
+    return Bound(Call(name, args, Type.INTEGER, collation), carried([left.collating, right.collating]))
+
+
+def membership(scope: Scope, node: exp.In) -> Bound:
+    """The left side's affinity and collation rule alone. `x IN ()` is allowed by SQLite, and false."""
+    needle = bind_expr(scope, node.this)
+    if not node.expressions:
+        return Bound(FALSE, carried([needle.collating]))
+    items = [bind_expr(scope, item) for item in node.expressions]
+    if any(item.collating.explicit for item in items):
+        raise scope.refusal("COLLATE inside an IN list is not supported", span(node), "put it on the left side of IN")
+    affinity = types.affinity(needle.expr)
+    args = (needle.expr, *(_converted(item.expr, affinity) for item in items))
+    collation = _collation(scope, needle.collating, span(node))
+    return Bound(Call("in", args, Type.INTEGER, collation), carried([needle.collating]))
+
+
+def between(scope: Scope, node: exp.Between) -> Bound:
+    """Two comparisons: kept as one call while they use the same collation."""
+    value, low, high = (bind_expr(scope, node.args[arg]) for arg in ("this", "low", "high"))
+    at = span(node)
+    least, most = compare(scope, ">=", value, low, at), compare(scope, "<=", value, high, at)
+    all_carried = carried([value.collating, low.collating, high.collating])
+    collations = [_collation(scope, compared(value.collating, bound.collating), at) for bound in (low, high)]
+    if collations[0] != collations[1]:
+        return Bound(Call("and", (least.expr, most.expr), Type.INTEGER), all_carried)
+    bounds = (_converted(bound.expr, types.affinity(value.expr)) for bound in (low, high))
+    return Bound(Call("between", (value.expr, *bounds), Type.INTEGER, collations[0]), all_carried)
+
+
+def like(scope: Scope, node: exp.Like) -> Bound:
+    return _match(scope, "like", node.expression, node.this)
+
+
+def escaped(scope: Scope, node: exp.Escape) -> Bound:
+    return _match(scope, "like", node.this.expression, node.this.this, node.expression)
+
+
+def glob(scope: Scope, node: exp.Glob) -> Bound:
+    return _match(scope, "glob", node.expression, node.this)
+
+
+def _match(scope: Scope, name: str, pattern: exp.Expr, value: exp.Expr, *escape: exp.Expr) -> Bound:
+    """SQLite's function takes the pattern first, our call the value."""
+    args = [bind_expr(scope, arg) for arg in (pattern, value, *escape)]
+    for arg in args[2:]:
+        if isinstance(arg.expr, Const) and isinstance(arg.expr.value, str) and len(arg.expr.value) != 1:
+            raise scope.error("ESCAPE takes a single character", span(escape[0]))
+    order = (args[1].expr, args[0].expr, *(arg.expr for arg in args[2:]))
+    return Bound(Call(name, order, Type.INTEGER), carried(arg.collating for arg in args))
+
+
+def collate(scope: Scope, node: exp.Collate) -> Bound:
+    arg, name = bind_expr(scope, node.this), node.expression.name.upper()
+    if name == "RTRIM":
+        raise scope.refusal("COLLATE RTRIM is not supported yet", span(node.expression), "compare rtrim(…) instead")
+    if name not in types.COLLATIONS:
+        hint = did_you_mean(name, types.COLLATIONS, "BINARY and NOCASE are known")
+        raise scope.error(f"no such collation: {node.expression.name}", span(node.expression), hint)
+    return Bound(arg.expr, Collating(name, explicit=True))
+
+
+def cast(scope: Scope, node: exp.Cast) -> Bound:
+    arg = bind_expr(scope, node.this)
+    affinity = types.declared_affinity(node.args["to"].name)
+    return Bound(Cast(arg.expr, affinity, types.cast_type(arg.expr.type, affinity)), arg.collating)
+
+
+def case(scope: Scope, node: exp.Case) -> Bound:
+    base = bind_expr(scope, node.this) if node.this else None
+    conditions = [bind_expr(scope, when.this) for when in node.args["ifs"]]
+    results = [bind_expr(scope, when.args["true"]) for when in node.args["ifs"]]
+    default = bind_expr(scope, node.args["default"]) if node.args.get("default") else Bound(NULL)
+    parts = [
+        *([base] if base else []),
+        *(part for pair in zip(conditions, results, strict=True) for part in pair),
+        default,
+    ]
+    if base is not None:
+        conditions = [compare(scope, "=", base, when, span(node)) for when in conditions]
+    return Bound(_cases(conditions, results, default), carried(part.collating for part in parts))
+
+
+def _cases(conditions: Sequence[Bound], results: Sequence[Bound], default: Bound) -> Case:
+    whens = tuple((condition.expr, result.expr) for condition, result in zip(conditions, results, strict=True))
+    return Case(whens, default.expr, types.common_type([*(then.type for _, then in whens), default.expr.type]))
+
+
+def call(scope: Scope, node: exp.Anonymous) -> Bound:
+    function = _function(scope, node)
+    if function.name in ("like", "glob"):
+        return _match(scope, function.name, node.expressions[0], node.expressions[1], *node.expressions[2:])
+    args = [bind_expr(scope, arg) for arg in node.expressions]
+    all_carried = carried(arg.collating for arg in args)
+    if function.name == "iif":
+        return Bound(_cases(args[:1], args[1:2], args[2]), all_carried)
+    name = "coalesce" if function.name == "ifnull" else function.name
+    collation = (
+        _collation(scope, types.first_named(arg.collating for arg in args), span(node))
+        if function.collates
+        else "BINARY"
+    )
+    result = function.type(tuple(arg.expr.type for arg in args))
+    return Bound(Call(name, tuple(arg.expr for arg in args), result, collation), all_carried)
+
+
+def _function(scope: Scope, node: exp.Anonymous) -> Function:
+    name, count, at = node.name.lower(), len(node.expressions), node.meta["name"]
+    if name in WINDOWS or (name in AGGREGATES and (name not in ("min", "max") or count == 1)):
+        kind = "window function" if name in WINDOWS else "aggregate"
+        raise scope.refusal(f"the {kind} {name}() is not supported yet", span(node), "ask for the rows themselves")
+    if name in VOLATILE:
+        raise _volatile(scope, f"{name}()", span(node))
+    function = known().get(name)
+    if function is None:
+        raise _unknown_function(scope, name, at)
+    starred = any(isinstance(arg, exp.Star) for arg in node.expressions)
+    if starred or not function.least <= count <= function.most:
+        raise scope.error(f"{name}() takes {function.arity}, found {'*' if starred else count}", span(node))
+    return function
+
+
+def _unknown_function(scope: Scope, name: str, at: Span | None) -> Exception:
+    if name in available():
+        return scope.refusal(f"the function {name}() is not supported yet", at, "compute it in the application")
+    return scope.error(f"no such function: {name}", at, did_you_mean(name, known()))
+
+
+def _volatile(scope: Scope, name: str, at: Span | None) -> Exception:
+    why = "reads the clock" if name.removesuffix("()") in CLOCKS else "differs from call to call"
+    return scope.refusal(f"{name} {why}, so its result cannot be kept current", at, "pass the value as a parameter")
+
+
+def _both(scope: Scope, node: exp.Binary) -> tuple[Bound, Bound]:
+    return bind_expr(scope, node.this), bind_expr(scope, node.expression)
+
+
+def _operation(name: str, type: Type | None, *args: Bound) -> Bound:
+    return Bound(Call(name, tuple(arg.expr for arg in args), type), carried(arg.collating for arg in args))
+
+
+def _converted(expr: Expr, affinity: str | None) -> Expr:
+    if not isinstance(expr, Const) or affinity is None:
+        return expr
+    value = literal.with_affinity(expr.value, affinity)
+    return Const(value, type_of(value))
+
+
+def _collation(scope: Scope, collating: Collating, at: Span | None) -> str:
+    name = collating.name or "BINARY"
+    if name not in types.COLLATIONS:
+        raise scope.refusal(f"the collation {name} is not supported yet", at, "add COLLATE BINARY or COLLATE NOCASE")
+    return name
+
+
+_RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
+    exp.Column: column,
+    exp.Literal: number_or_text,
+    exp.HexString: blob,
+    exp.Null: null,
+    exp.Boolean: boolean,
+    exp.Placeholder: placeholder,
+    exp.Neg: negative,
+    Plus: positive,
+    exp.BitwiseNot: inverted,
+    exp.DPipe: concatenated,
+    **dict.fromkeys(_ARITHMETIC, arithmetic),
+    **dict.fromkeys(_INTEGERS, integer_operation),
+    **dict.fromkeys(_COMPARISONS, comparison),
+    exp.Is: identity,
+    exp.Not: negation,
+    exp.In: membership,
+    exp.Between: between,
+    exp.Like: like,
+    exp.Escape: escaped,
+    exp.Glob: glob,
+    exp.Collate: collate,
+    exp.Cast: cast,
+    exp.Case: case,
+    exp.Anonymous: call,
+}

@@ -1,0 +1,131 @@
+"""Parameters: `?`, `?1`, `$1`, `:name`, `@name`, `$name` and the values given for them. A value becomes a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.model.errors import SqlError
+from headwater.model.value import Value, type_of
+from headwater.sql.expr import Const
+from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
+from headwater.sql.names import did_you_mean
+from headwater.sql.parse import Parsed, Span, span
+
+Given = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """The constant for each placeholder, by where it starts in the text."""
+
+    by_start: Mapping[int, Const]
+
+    def const(self, node: exp.Placeholder) -> Const:
+        return self.by_start[node.meta["start"]]
+
+
+def bind_params(parsed: Parsed, given: Given) -> Params:
+    found = {node.meta["start"]: node for node in parsed.select.find_all(exp.Placeholder)}
+    places = [found[start] for start in sorted(found)]
+    numbers = _numbers(places)
+    _check_count(parsed.sql, places, numbers, given)
+    return Params({start: _const(parsed.sql, node, numbers, given) for start, node in found.items()})
+
+
+def _numbers(places: list[exp.Placeholder]) -> dict[int, int]:
+    """The number of each positional placeholder, by start: a bare `?` is one more than the largest before it."""
+    numbers: dict[int, int] = {}
+    largest = 0
+    for node in places:
+        if isinstance(node.this, str) and node.this:
+            continue
+        number = node.this if isinstance(node.this, int) else largest + 1
+        numbers[node.meta["start"]] = number
+        largest = max(largest, number)
+    return numbers
+
+
+def _check_count(sql: str, places: list[exp.Placeholder], numbers: dict[int, int], given: Given) -> None:
+    if isinstance(given, Mapping):
+        return
+    expected = max(numbers.values(), default=0)
+    if expected != len(given):
+        raise SqlError(
+            f"expected {expected} parameter{'s' if expected != 1 else ''}, found {len(given)} values",
+            sql=sql,
+            at=span(places[-1]) if places else None,
+            hint="give one value per placeholder, in order",
+        )
+
+
+def _const(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Const:
+    value = to_value(_given(sql, node, numbers, given), sql, span(node))
+    return Const(value, type_of(value))
+
+
+def _given(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Any:
+    number = numbers.get(node.meta["start"])
+    if number is None:
+        return _named(sql, node, given)
+    if isinstance(given, Mapping):
+        raise SqlError(
+            "expected values in order, found values by name", sql=sql, at=span(node), hint="write :name in the SQL"
+        )
+    if number < 1:
+        raise SqlError("parameters are numbered from 1", sql=sql, at=span(node))
+    return given[number - 1]
+
+
+def _named(sql: str, node: exp.Placeholder, given: Given) -> Any:
+    if not isinstance(given, Mapping):
+        raise SqlError(
+            f"expected a value for {node.args['kind']}{node.this} by name",
+            sql=sql,
+            at=span(node),
+            hint="give the parameters as a mapping from name to value",
+        )
+    if node.this not in given:
+        raise SqlError(
+            f"expected a value for {node.args['kind']}{node.this}, found none",
+            sql=sql,
+            at=span(node),
+            hint=did_you_mean(node.this, given, "add it to the parameters"),
+        )
+    return given[node.this]
+
+
+def to_value(given: Any, sql: str = "", at: Span | None = None) -> Value:
+    """A Python value as SQLite would bind it: bool is an integer, NaN is NULL."""
+    match given:
+        case None:
+            return None
+        case bool():
+            return int(given)
+        case int() if INTEGER_MIN <= given <= INTEGER_MAX:
+            return given
+        case float():
+            return None if isnan(given) else float(given)
+        case str() if _is_unicode(given):
+            return str(given)
+        case bytes() | bytearray() | memoryview():
+            return bytes(given)
+        case int():
+            raise SqlError("expected an integer of 64 bits, found a larger one", sql=sql, at=at)
+        case str():
+            raise SqlError("expected text, found a lone surrogate in it", sql=sql, at=at)
+        case _:
+            raise SqlError(
+                f"expected None, bool, int, float, str or bytes, found {type(given).__name__}",
+                sql=sql,
+                at=at,
+                hint="convert it to what the column holds, such as text for dates and decimals",
+            )
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
