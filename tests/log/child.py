@@ -40,6 +40,15 @@ def fenced(directory: Path) -> None:
             say(_outcome(writer))
 
 
+def inside(directory: Path) -> None:
+    """Stays in the middle of a fenced append until it is sent a line, then finishes it; then tries another."""
+    with SegmentWriter.fenced(directory) as writer:
+        with writer._claim.held():
+            say("ready")
+            sys.stdin.readline()
+        say(_outcome(writer))
+
+
 def flood(directory: Path) -> None:
     """Appends until it may no longer; then says how many of its appends were acknowledged, and why it stopped."""
     done = 0
@@ -69,6 +78,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "read": read,
     "hold": hold,
     "fenced": fenced,
+    "inside": inside,
     "flood": flood,
     "crash": crash,
 }

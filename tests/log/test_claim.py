@@ -107,6 +107,22 @@ def test_a_writer_that_slept_through_a_takeover_writes_nothing(tmp_path: Path, s
     assert payloads(tmp_path) == [b"old", b"old", b"new", b"new"]
 
 
+def test_nobody_gets_in_beside_a_writer_in_the_middle_of_an_append(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = start("inside", tmp_path)
+    assert line(child) == "ready"
+    with monkeypatch.context() as patch:
+        patch.setattr(claim_module, "_FENCED_WAIT_S", 0.01)
+        with pytest.raises(LogError, match=f"process {child.pid} holds the log and did not let go"):
+            SegmentWriter.fenced(tmp_path)
+    send(child)
+    with SegmentWriter.fenced(tmp_path) as writer:
+        assert line(child) == "fenced"
+        writer.append(Kind.TICK, b"new")
+    assert payloads(tmp_path) == [b"new"]
+
+
 @pytest.mark.parametrize("round", range(5))
 def test_a_writer_stopped_at_any_moment_leaves_no_trace_after_the_takeover(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, round: int

@@ -17,7 +17,7 @@ from typing import Protocol
 from headwater.model.errors import Corrupt, Fenced, LogError
 
 _DIGITS = 20
-_EXCLUSIVE_WAIT_S = 0.25  # longer than a fenced writer's append takes, as a rule
+_EXCLUSIVE_WAIT_S = 1.0  # a process that was killed may take a moment to end
 _FENCED_WAIT_S = 5.0
 _PAUSE_S = 0.001
 

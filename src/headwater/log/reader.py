@@ -38,7 +38,7 @@ class SegmentReader:
 
     @property
     def offset(self) -> int:
-        return self._offset or next(iter(list_segments(self._directory)), FIRST_OFFSET)
+        return self._offset or self._oldest()
 
     def seek(self, offset: int) -> None:
         self._leave()
@@ -119,14 +119,14 @@ class SegmentReader:
     def _enter(self, head: Head) -> SegmentFile:
         """Opens the segment that holds the next record, and stands before it."""
         self._leave()
-        self._offset = offset = self.offset
+        offset = self.offset
         segment = self._open(offset)
         try:
             self._place = _place(segment, offset, _limit(segment, head))
         except LogError:
             segment.close()
             raise
-        self._segment = segment
+        self._segment, self._offset = segment, offset
         return segment
 
     def _open(self, offset: int) -> SegmentFile:

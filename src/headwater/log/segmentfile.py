@@ -31,7 +31,7 @@ def segment_path(directory: Path, base: int) -> Path:
 def list_segments(directory: Path) -> list[int]:
     """The first offset of every segment, ascending."""
     try:
-        return sorted(int(path.stem) for path in directory.iterdir() if path.suffix == _SUFFIX)
+        return sorted(int(path.stem) for path in directory.iterdir() if path.suffix == _SUFFIX and path.stem.isdigit())
     except (FileNotFoundError, NotADirectoryError):
         return []
 
