@@ -1,0 +1,241 @@
+"""The command line: parses, opens, prints. It holds no logic of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as RichTable
+
+from headwater.client.connecting import connect
+from headwater.client.database import Database
+from headwater.client.live import LiveResult
+from headwater.gateway.app import make_app
+from headwater.gateway.server import Server
+from headwater.gateway.serving import address, listen, serve
+from headwater.model.errors import Drift, HeadwaterError
+from headwater.pipeline.grid import Grid
+from headwater.sources import open_source
+
+_err = Console(stderr=True, highlight=False)
+_EXAMPLES = """examples:
+  headwater demo
+  headwater serve --source sqlite:///shop.db --port 8080
+  headwater watch "SELECT id, total FROM orders ORDER BY total DESC LIMIT 10" --source sqlite:///shop.db
+  headwater watch "SELECT * FROM orders WHERE status = 'open'" --source ws://127.0.0.1:8080
+  headwater explain "SELECT id FROM orders WHERE customer_id = 42" --source sqlite:///shop.db
+  headwater detach --source sqlite:///shop.db
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0, 1 failed, 2 usage."""
+    args = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="headwater: %(message)s")
+    run: Callable[[argparse.Namespace], int] = args.run
+    try:
+        return run(args)
+    except HeadwaterError as error:
+        _err.print(f"[bold red]{error.code}[/]: {error}", soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headwater",
+        description="Live SQL on the database you already have: subscribe to a SELECT, get every change to its result.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    demo = commands.add_parser("demo", help="a generated shop with traffic, and a live page to watch it on")
+    _server_options(demo, source=False)
+    demo.set_defaults(run=_demo)
+    server = commands.add_parser("serve", help="serve live queries on a database: WebSocket and a console page")
+    _server_options(server, source=True)
+    server.set_defaults(run=_serve)
+    for name, run, help in (
+        ("watch", _watch, "a table in the terminal that stays current"),
+        ("explain", _explain, "how a query would be kept current, and why"),
+        ("verify", _verify, "follow a query and check it against the database"),
+    ):
+        command = commands.add_parser(name, help=help)
+        command.add_argument("sql", metavar="SELECT", help="the query, in quotes")
+        command.add_argument("--param", action="append", default=[], help="a value for the next ? (repeat)")
+        command.add_argument("--json", action="store_true", help="for pipes: one JSON document a line")
+        command.add_argument("--count", type=int, default=0, help="stop after so many changes (0: never)")
+        _source_options(command)
+        command.set_defaults(run=run)
+    detach = commands.add_parser("detach", help="remove our triggers and tables from a database")
+    detach.add_argument("--source", required=True, metavar="URL")
+    detach.add_argument("--json", action="store_true")
+    detach.set_defaults(run=_detach)
+    return parser
+
+
+def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:
+    if source:
+        _source_options(parser)
+    else:
+        _runner_options(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="loopback only, for now")
+    parser.add_argument("--port", type=int, default=8080, help="0 takes a free one (default 8080)")
+
+
+def _source_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", required=True, metavar="URL", help="sqlite:///file.db, or ws://host:port")
+    _runner_options(parser)
+
+
+def _runner_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runner", choices=("spark", "inline"), default="spark", help="where the pipeline runs")
+    parser.add_argument("--master", help="a Spark master (default: local, with a slot per cell and four more)")
+    parser.add_argument("--cells", default="1x1", metavar="QxW", help="query partitions x write partitions")
+    parser.add_argument(
+        "--epoch", type=float, default=60.0, metavar="S", help="seconds an epoch lasts (0: micro-batch)"
+    )
+    parser.add_argument("--data-dir", type=Path, help="where the log and the state live")
+
+
+def _opened(args: argparse.Namespace, source: str, data_dir: Path | None) -> Server:
+    with _err.status(f"starting the pipeline ({args.runner}) on {source} …"):
+        return Server(
+            source,
+            runner=args.runner,
+            master=args.master,
+            data_dir=data_dir,
+            grid=Grid.parse(args.cells),
+            epoch_s=args.epoch,
+        ).start()
+
+
+def _serve(args: argparse.Namespace) -> int:
+    with listen(args.host, args.port) as bound:
+        server = _opened(args, args.source, args.data_dir)
+        serve(make_app(server), bound, on_started=lambda: _announce(address(bound), server))
+    return 0
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from headwater.demo import EXAMPLES, Traffic, create_shop
+    from headwater.gateway.demo_routes import demo_routes
+
+    with tempfile.TemporaryDirectory(prefix="headwater-demo-") as scratch, listen(args.host, args.port) as bound:
+        shop = Path(scratch) / "shop.db"
+        with _err.status("making a shop: customers, products, orders …"):
+            create_shop(shop)
+        server = _opened(args, f"sqlite:///{shop}", args.data_dir or Path(scratch) / "data")
+        with Traffic(shop) as traffic:
+            routes = demo_routes(traffic, [asdict(example) for example in EXAMPLES])
+            serve(make_app(server, routes), bound, on_started=lambda: _announce(address(bound), server))
+    return 0
+
+
+def _announce(url: str, server: Server) -> None:
+    _err.print(f"runner: [bold]{server.pipeline.runner.name}[/]  source: {server.url}")
+    print(f"Headwater is live at {url}", flush=True)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    with _err.status(f"connecting to {args.source} …"):
+        db = _connected(args)
+    with db:
+        live = db.query(args.sql, *args.param, live=True)
+        return _watch_json(live, args.count) if args.json else _watch_table(live, args.count)
+
+
+def _watch_json(live: LiveResult, count: int) -> int:
+    print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=repr), flush=True)
+    for seen, _ in enumerate(live.events(), 1):
+        print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=repr), flush=True)
+        if seen == count:
+            break
+    return 0
+
+
+def _watch_table(live: LiveResult, count: int) -> int:
+    seen = 0
+    before: dict[str, dict[str, object]] = {}
+    with Live(_drawn(live, before), auto_refresh=False, screen=False) as screen:
+        while not count or seen < count:
+            if live.wait(timeout=1.0):
+                screen.update(_drawn(live, before), refresh=True)
+                before = dict(zip(live.hashes, map(dict, live.rows), strict=True))
+                seen += 1
+    return 0
+
+
+def _drawn(live: LiveResult, before: dict[str, dict[str, object]]) -> RichTable:
+    """The rows; what changed since the last drawing is bold."""
+    table = RichTable(caption=f"seq {live.seq} · {len(live.rows)} rows · {live.state}")
+    for column in live.columns:
+        table.add_column(column)
+    for hash, row in zip(live.hashes, live.rows, strict=True):
+        old = before.get(hash, {}) if before else row
+        table.add_row(
+            *(f"[bold green]{value}[/]" if old.get(name, ...) != value else str(value) for name, value in row.items())
+        )
+    return table
+
+
+def _explain(args: argparse.Namespace) -> int:
+    args.runner = "inline"
+    with _connected(args) as db:
+        text = db.explain(args.sql, *args.param)
+    print(json.dumps({"text": text}) if args.json else text)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    with _connected(args) as db:
+        live = db.query(args.sql, *args.param, live=True)
+        checks = 0
+        while not args.count or checks < args.count:
+            try:
+                db.verify(live)
+            except Drift as drift:
+                print(json.dumps({"ok": False, "drift": drift.message}) if args.json else f"DRIFT: {drift}")
+                return 1
+            checks += 1
+            said = {"ok": True, "checks": checks, "position": live.position, "rows": len(live.rows)}
+            print(
+                json.dumps(said) if args.json else f"ok at position {live.position}: {len(live.rows)} rows", flush=True
+            )
+            time.sleep(0.5)
+    return 0
+
+
+def _detach(args: argparse.Namespace) -> int:
+    source = open_source(args.source)
+    try:
+        removed = source.detach()
+    finally:
+        source.close()
+    print(json.dumps(removed) if args.json else "\n".join(f"removed {name}" for name in removed) or "nothing to remove")
+    return 0
+
+
+def _connected(args: argparse.Namespace) -> Database:
+    return connect(
+        args.source,
+        runner=args.runner,
+        master=args.master,
+        data_dir=args.data_dir,
+        cells=args.cells,
+        epoch_s=args.epoch,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

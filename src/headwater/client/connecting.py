@@ -1,0 +1,47 @@
+"""`connect` and `aconnect`: from a URL to a database."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from headwater.client.aio import AsyncDatabase
+from headwater.client.database import Database
+from headwater.client.embedded import Embedded
+from headwater.client.remote import Remote
+from headwater.gateway.server import Server
+from headwater.pipeline.grid import Grid
+
+
+def connect(
+    url: str,
+    *,
+    runner: str = "spark",
+    master: str | None = None,
+    data_dir: str | Path | None = None,
+    token: str | None = None,
+    cells: str = "1x1",
+    epoch_s: float = 60.0,
+) -> Database:
+    """Opens a database: embedded for `sqlite:///…` and `memory://`, a gateway's for `ws://…` and `wss://…`.
+
+    `runner` is where the data pipeline runs: "spark", or "inline" with no Spark. `data_dir` holds the log and the
+    state; by default a directory under the user's data home, named after the source.
+    """
+    if url.startswith(("ws://", "wss://")):
+        return Database(lambda session: Remote(url, session, token))
+    server = Server(
+        url,
+        runner=runner,
+        master=master,
+        data_dir=None if data_dir is None else Path(data_dir),
+        grid=Grid.parse(cells),
+        epoch_s=epoch_s,
+    ).start()
+    return Database(lambda session: Embedded(server, session))
+
+
+async def aconnect(url: str, **options: Any) -> AsyncDatabase:
+    """As `connect`, for asyncio: the same names, awaitable."""
+    return AsyncDatabase(await asyncio.to_thread(connect, url, **options))

@@ -1,0 +1,69 @@
+"""The embedded backend: source, pipeline and hub in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from headwater.client.database import Params
+from headwater.client.session import ClientSession
+from headwater.gateway.server import Server
+from headwater.gateway.status import status
+from headwater.model.emission import Fields
+from headwater.model.value import Value
+from headwater.plan.planner import Planned, effective_sql
+
+
+class Embedded:
+    def __init__(self, server: Server, session: ClientSession) -> None:
+        self._server, self._pipeline, self._hub = server, server.pipeline, server.hub
+        self._session = self._hub.open(session, eager=True)
+        self._planned: dict[str, Planned] = {}
+
+    def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
+        planned = self._pipeline.plan(sql, params)
+        self._planned[live_id] = planned
+        self._hub.subscribe(self._session, live_id, planned)
+        return tuple(output.name for output in planned.template.outputs)
+
+    def drop(self, live_id: str, forget: bool) -> None:
+        self._hub.unsubscribe(self._session, live_id, forget=forget)
+        self._planned.pop(live_id, None)
+
+    def again(self, live_id: str) -> None:
+        self._hub.unsubscribe(self._session, live_id)
+        self._hub.subscribe(self._session, live_id, self._planned[live_id])
+
+    def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
+        answer = self._pipeline.source.query(sql, params)
+        return tuple(answer.columns), list(answer.rows), answer.position
+
+    def execute(self, sql: str, params: Params) -> int:
+        return self._pipeline.source.execute(sql, params)
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
+        return self._pipeline.source.executemany(sql, rows)
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        return self._pipeline.source.transaction()
+
+    def position(self) -> int:
+        return self._pipeline.source.position()
+
+    def explain(self, sql: str, params: Params) -> str:
+        return self._server.explain(sql, params)
+
+    def status(self) -> dict[str, Any]:
+        return status(self._server.url, self._pipeline, self._hub)
+
+    def effective(self, sql: str, params: Params) -> tuple[list[Fields], int]:
+        planned = self._pipeline.plan(sql, params)
+        table = self._pipeline.table(planned.template.table)
+        answer = self._pipeline.source.query(effective_sql(planned.template, planned.instance, table), ())
+        names = [output.name for output in planned.template.outputs]
+        return [dict(zip(names, row, strict=True)) for row in answer.rows], answer.position
+
+    def close(self) -> None:
+        self._hub.close(self._session)
+        self._server.close()

@@ -1,0 +1,257 @@
+"""The remote backend: a gateway's WebSocket. It reconnects by itself and resumes every subscription where it stood."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import websockets.exceptions
+from websockets.sync.client import ClientConnection, connect
+
+from headwater.client.database import Params
+from headwater.client.session import ClientSession
+from headwater.model.emission import Fields
+from headwater.model.errors import HeadwaterError, ProtocolError, SqlError, UnsupportedQuery
+from headwater.model.value import Value
+from headwater.protocol.emissions import from_message
+from headwater.protocol.messages import (
+    Closed,
+    Error,
+    FromServer,
+    Hello,
+    Message,
+    Progress,
+    Ready,
+    ResyncMessage,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    WireDiff,
+    WireResult,
+    WireSwap,
+    decode_from_server,
+    encode_message,
+)
+from headwater.protocol.values import to_wire
+
+_BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_OPEN_S = 60.0
+_SILENCE_S = 30.0
+_log = logging.getLogger("headwater.client")
+
+
+@dataclass(slots=True)
+class Asked:
+    """A subscription as it was asked for, and what came of it."""
+
+    sql: str
+    params: Params
+    columns: tuple[str, ...] = ()
+    refused: HeadwaterError | None = None
+    settled: threading.Event = field(default_factory=threading.Event)
+
+
+class Remote:
+    def __init__(self, url: str, session: ClientSession, token: str | None = None) -> None:
+        self._url, self._session, self._token = url.rstrip("/"), session, token
+        self._asked: dict[str, Asked] = {}
+        self._lock = threading.Lock()
+        self._socket: ClientConnection | None = None
+        self._stop = threading.Event()
+        self.reconnects = 0
+        self._connect()
+        self._thread = threading.Thread(target=self._run, name="headwater-client", daemon=True)
+        self._thread.start()
+
+    # — the backend
+
+    def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
+        asked = Asked(sql, params)
+        with self._lock:
+            self._asked[live_id] = asked
+        self._send(self._subscribe(live_id, asked, resume=False))
+        if not asked.settled.wait(_OPEN_S):
+            raise HeadwaterError(f"expected an answer from {self._url} within {_OPEN_S:.0f} s, found none")
+        if asked.refused is not None:
+            self._asked.pop(live_id, None)
+            raise asked.refused
+        return asked.columns
+
+    def drop(self, live_id: str, forget: bool) -> None:
+        with self._lock:
+            self._asked.pop(live_id, None)
+        self._send(Unsubscribe(live_id, forget))
+
+    def again(self, live_id: str) -> None:
+        self._send(Unsubscribe(live_id))
+        self._send(self._subscribe(live_id, self._asked[live_id], resume=False))
+
+    def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
+        self._not_here("query with live=False")
+
+    def execute(self, sql: str, params: Params) -> int:
+        self._not_here("execute")
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
+        self._not_here("executemany")
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        self._not_here("transaction")
+
+    def position(self) -> int:
+        return int(self.status()["position"])
+
+    def explain(self, sql: str, params: Params) -> str:
+        values = list(params.values()) if isinstance(params, dict) else list(params)
+        query = urllib.parse.urlencode({"sql": sql, "params": json.dumps([to_wire(value) for value in values])})
+        answer = self._get(f"/v1/explain?{query}")
+        if "error" in answer:
+            raise refusal(Error(**{**answer["error"], "at": None}), sql)
+        return str(answer["text"])
+
+    def status(self) -> dict[str, Any]:
+        return self._get("/v1/status")
+
+    def effective(self, sql: str, params: Params) -> tuple[list[Fields], int]:
+        self._not_here("verify")
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._socket is not None:
+            self._socket.close()
+        self._thread.join(5.0)
+
+    # — the socket
+
+    def _connect(self) -> None:
+        path = "" if self._url.endswith("/v1/ws") else "/v1/ws"
+        try:
+            socket = connect(self._url + path, max_size=None, open_timeout=10, close_timeout=1)
+        except (OSError, websockets.exceptions.WebSocketException) as error:
+            raise HeadwaterError(
+                f"expected a gateway at {self._url}, found none: {error}", hint="is `headwater serve` running there?"
+            ) from None
+        socket.send(encode_message(Hello(self._token)).decode())
+        self._socket = socket
+
+    def _run(self) -> None:
+        tries = 0
+        while not self._stop.is_set():
+            try:
+                if self._socket is None:
+                    self._connect()
+                    self.reconnects += 1
+                    self._resubscribe()
+                tries = 0
+                self._listen()
+            except (HeadwaterError, OSError, websockets.exceptions.WebSocketException, TimeoutError) as error:
+                _log.debug("the connection is gone: %s", error)
+            self._socket = None
+            if not self._stop.is_set():
+                self._session.stale()
+                self._stop.wait(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])
+                tries += 1
+
+    def _listen(self) -> None:
+        socket = self._socket
+        while socket is not None and not self._stop.is_set():
+            self._take(decode_from_server(socket.recv(timeout=_SILENCE_S)))
+
+    def _resubscribe(self) -> None:
+        with self._lock:
+            asked = list(self._asked.items())
+        for id, one in asked:
+            self._send(self._subscribe(id, one, resume=True))
+
+    def _subscribe(self, id: str, asked: Asked, *, resume: bool) -> Subscribe:
+        live = self._session.lives.get(id)
+        params = asked.params
+        given: Any = (
+            {name: to_wire(value) for name, value in params.items()}
+            if isinstance(params, dict)
+            else [to_wire(value) for value in params]
+        )
+        if not resume or live is None or live.state == "initializing":
+            return Subscribe(id, asked.sql, given)
+        live.rewind()
+        return Subscribe(id, asked.sql, given, resume_seq=live.seq, resume_gen=live.gen)
+
+    def _send(self, message: Message) -> None:
+        """What cannot be sent now is said anew when the connection is back."""
+        socket = self._socket
+        if socket is not None:
+            with contextlib.suppress(OSError, websockets.exceptions.WebSocketException):
+                socket.send(encode_message(message).decode())
+
+    def _take(self, message: FromServer) -> None:
+        match message:
+            case Subscribed():
+                self._settle(message.id, tuple(column.name for column in message.columns), None)
+            case WireResult() | WireDiff() | WireSwap():
+                self._session.emit(message.id, from_message(message))
+            case Ready(id, position):
+                self._session.ready(id, position)
+            case Progress(position):
+                self._session.progress(position)
+            case ResyncMessage(id, reason):
+                self._session.resync(id, reason)
+            case Closed(id, reason):
+                with self._lock:
+                    self._asked.pop(id, None)
+                self._session.closed(id, reason)
+            case Error():
+                self._failed(message)
+            case _:
+                pass
+
+    def _failed(self, error: Error) -> None:
+        asked = self._asked.get(error.id or "")
+        if error.id is None or asked is None:
+            _log.error("the gateway says: %s", error.message)
+        elif error.code == "window_error":
+            self._session.failed(error.id, error.message)
+        elif asked.settled.is_set():
+            self._session.closed(error.id, error.message)
+        else:
+            self._settle(error.id, (), refusal(error, asked.sql))
+
+    def _settle(self, id: str, columns: tuple[str, ...], refused: HeadwaterError | None) -> None:
+        asked = self._asked.get(id)
+        if asked is not None:
+            asked.columns, asked.refused = columns, refused
+            asked.settled.set()
+
+    def _get(self, path: str) -> dict[str, Any]:
+        base = "http" + self._url.removeprefix("ws").removesuffix("/v1/ws")
+        try:
+            with urllib.request.urlopen(base + path, timeout=10) as response:
+                return dict(json.load(response))
+        except urllib.error.HTTPError as error:
+            return dict(json.load(error))
+        except OSError as error:
+            raise HeadwaterError(f"expected an answer from {base}, found {error}") from None
+
+    def _not_here(self, what: str) -> NoReturn:
+        raise HeadwaterError(
+            f"expected a connection to the database for {what}, found one to a gateway",
+            hint="write through your own connection; live.wait(position) still works",
+        )
+
+
+def refusal(error: Error, sql: str) -> HeadwaterError:
+    """The error the gateway met, as the one the caller would have met here."""
+    for kind in (SqlError, UnsupportedQuery):
+        if error.code == kind.code:
+            return kind(error.message, sql=sql, at=error.at, hint=error.hint)
+    if error.code == ProtocolError.code:
+        return ProtocolError(error.message, hint=error.hint)
+    return HeadwaterError(error.message, hint=error.hint)

@@ -1,0 +1,83 @@
+"""The client's side of a session: hands emissions to its live results and moves them all to a position together.
+
+The same object serves an embedded hub and a WebSocket: both only say what happened.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from headwater.client.live import LiveResult
+from headwater.model.emission import Emission
+
+
+class ClientSession:
+    """Implements the hub's `Sink`. `on_gap` is called with the id of a live result that needs a fresh result."""
+
+    def __init__(self, on_gap: Callable[[str], None]) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.lives: dict[str, LiveResult] = {}
+        self.position = -1
+        self._touched: set[str] = set()
+        self._on_gap = on_gap
+
+    def add(self, live: LiveResult) -> None:
+        with self.changed:
+            self.lives[live.id] = live
+
+    def remove(self, id: str) -> None:
+        with self.changed:
+            self.lives.pop(id, None)
+
+    def emit(self, subscription: str, emission: Emission) -> None:
+        with self.changed:
+            if live := self.lives.get(subscription):
+                live.offer(emission)
+                self._touched.add(subscription)
+
+    def ready(self, subscription: str, position: int) -> None:
+        with self.changed:
+            if live := self.lives.get(subscription):
+                live.ready(position)
+                self._touched.add(subscription)
+
+    def resync(self, subscription: str, reason: str) -> None:
+        with self.changed:
+            if live := self.lives.get(subscription):
+                live.reason = reason
+                live.stale()
+                self._touched.add(subscription)
+
+    def failed(self, subscription: str, reason: str) -> None:
+        with self.changed:
+            if live := self.lives.get(subscription):
+                live.reason = reason
+                live.stale()
+                self.changed.notify_all()
+
+    def closed(self, subscription: str, reason: str) -> None:
+        with self.changed:
+            if live := self.lives.pop(subscription, None):
+                live.closed(reason)
+
+    def progress(self, position: int) -> None:
+        """Only live results that something was said to are looked at: a quiet position costs nothing per query."""
+        with self.changed:
+            self.position = max(self.position, position)
+            moved = [live for id in self._touched if (live := self.lives.get(id)) is not None]
+            gaps = [live for live in moved if not live.advance(position)]
+            self._touched = {live.id for live in moved if live.waiting}
+            for live in gaps:
+                live.stale()
+            self.changed.notify_all()
+        for live in gaps:
+            self._on_gap(live.id)
+
+    def stale(self) -> None:
+        """The connection is gone: rows stay, and say so."""
+        with self.changed:
+            for live in self.lives.values():
+                live.stale()
+            self._touched.update(self.lives)
+            self.changed.notify_all()

@@ -1,0 +1,94 @@
+"""The ASGI application: the WebSocket, a few looks at the pipeline, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+import headwater.client
+from headwater.gateway.server import Server
+from headwater.gateway.socket import Bodies, Socket
+from headwater.gateway.status import Rate, status
+from headwater.model.errors import HeadwaterError, ProtocolError, SqlError
+from headwater.model.value import Value
+from headwater.protocol.values import from_wire
+
+_PAGE = Path(__file__).parent / "static"
+_CLIENT = Path(next(iter(headwater.client.__path__))) / "web"
+
+
+def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
+    """`extra` routes are the demo's."""
+    bodies, rate = Bodies(), Rate()
+
+    async def socket(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await Socket(websocket, server, bodies).run()
+
+    async def health(request: Request) -> Response:
+        seen = status(server.url, server.pipeline, server.hub)
+        ok = seen["failure"] is None
+        return JSONResponse({"ok": ok, "runner": seen["runner"], "failure": seen["failure"]}, 200 if ok else 503)
+
+    async def state(request: Request) -> Response:
+        return JSONResponse(status(server.url, server.pipeline, server.hub, rate))
+
+    async def explain(request: Request) -> Response:
+        sql, params = request.query_params.get("sql", ""), request.query_params.get("params", "[]")
+        return await answered(lambda: server.explain(sql, params_from_json(params)))
+
+    async def page(request: Request) -> Response:
+        return FileResponse(_PAGE / "index.html")
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/health", health),
+            Route("/v1/status", state),
+            Route("/v1/explain", explain),
+            WebSocketRoute("/v1/ws", socket),
+            *extra,
+            Mount("/static", StaticFiles(directory=_PAGE)),
+            Mount("/client", StaticFiles(directory=_CLIENT)),
+        ],
+        lifespan=_lifespan(server),
+    )
+
+
+def params_from_json(text: str) -> list[Value] | dict[str, Value]:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        raise ProtocolError(f"expected params as a JSON list or object, found {text!r}") from None
+    if isinstance(given, dict):
+        return {name: from_wire(value) for name, value in given.items()}
+    return [from_wire(value) for value in given]
+
+
+async def answered(explain: Callable[[], str]) -> Response:
+    try:
+        return JSONResponse({"text": await asyncio.to_thread(explain)})
+    except HeadwaterError as error:
+        at = error.at if isinstance(error, SqlError) else None
+        body = {"code": error.code, "message": error.message, "hint": error.hint, "at": at}
+        return JSONResponse({"error": body}, 400)
+
+
+def _lifespan(server: Server) -> Any:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(server.close)
+
+    return lifespan

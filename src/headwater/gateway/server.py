@@ -1,0 +1,88 @@
+"""A server: one source made live, the pipeline and the hub over it. Gateways and embedded databases stand on it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+from headwater.gateway.hub import Hub
+from headwater.model.errors import HeadwaterError
+from headwater.model.limits import DEFAULT, Limits
+from headwater.pipeline.grid import Grid
+from headwater.pipeline.inline import InlineRunner
+from headwater.pipeline.pipeline import Pipeline
+from headwater.pipeline.runner import Job, Runner
+from headwater.plan.explain import explain
+from headwater.sources import open_source
+from headwater.sql.params import Given
+
+
+def make_runner(name: str, job: Job) -> Runner:
+    if name == "inline":
+        return InlineRunner(job)
+    if name == "spark":
+        from headwater.pipeline.spark_runner import SparkRunner
+
+        return SparkRunner(job)
+    raise HeadwaterError(f"expected runner 'spark' or 'inline', found {name!r}")
+
+
+def default_data_dir(source_name: str) -> Path:
+    """A directory under the user's data home, named after the source."""
+    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return home / "headwater" / hashlib.blake2b(source_name.encode(), digest_size=8).hexdigest()
+
+
+class Server:
+    def __init__(
+        self,
+        url: str,
+        *,
+        runner: str = "spark",
+        master: str | None = None,
+        data_dir: Path | None = None,
+        grid: Grid | None = None,
+        epoch_s: float = 60.0,
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self.url = url
+        source = open_source(url)
+        try:
+            self.pipeline = Pipeline(
+                source,
+                data_dir or default_data_dir(source.name),
+                lambda job: make_runner(runner, job),
+                grid=grid,
+                epoch_s=epoch_s,
+                master=master,
+                limits=limits,
+            )
+        except BaseException:
+            source.close()
+            raise
+        self.hub = Hub(self.pipeline)
+        self._stop = threading.Lock()
+        self._stopped = False
+
+    def start(self) -> Server:
+        try:
+            self.hub.catch_up()
+            self.pipeline.start()
+            self.hub.start()
+        except BaseException:
+            self.pipeline.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        with self._stop:
+            if not self._stopped:
+                self._stopped = True
+                self.hub.stop()
+                self.pipeline.close()
+
+    def explain(self, sql: str, params: Given = ()) -> str:
+        planned = self.pipeline.plan(sql, params)
+        return explain(planned, self.pipeline.table(planned.template.table), self.pipeline.source.notes())

@@ -1,0 +1,93 @@
+"""Runs the ASGI application on loopback or beyond, and says when it is up."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+from starlette.applications import Starlette
+
+from headwater.model.errors import HeadwaterError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 takes a free one. Beyond loopback a gateway needs auth, which it does not have yet."""
+    if not _is_loopback(host):
+        raise HeadwaterError(
+            f"expected a loopback address, found {host}: beyond loopback a gateway does not start without auth",
+            hint="use --host 127.0.0.1 and put a proxy with authentication in front",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise HeadwaterError(
+            f"expected port {port} on {host} to be free, found: {error.strerror}",
+            hint="give another --port; 0 takes any",
+        ) from None
+    return bound
+
+
+def address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def serve(app: Starlette, bound: socket.socket, *, on_started: Callable[[], None] | None = None) -> None:
+    """Until interrupted."""
+    server = _server(app)
+    if on_started is not None:
+        threading.Thread(target=_when_started, args=(server, on_started), daemon=True).start()
+    server.run(sockets=[bound])
+
+
+class Background:
+    """The same on a thread, for tests and notebooks."""
+
+    def __init__(self, app: Starlette, bound: socket.socket) -> None:
+        self._server = _server(app)
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        self.url = address(bound)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [bound]}, daemon=True)
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            self._thread.join(0.005)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)
+
+
+def _server(app: Starlette) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            ws="websockets-sansio",
+            ws_max_size=1 << 20,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=2,
+        )
+    )
+
+
+def _when_started(server: uvicorn.Server, call: Callable[[], None]) -> None:
+    while not server.started and not server.should_exit:
+        threading.Event().wait(0.01)
+    if server.started:
+        call()
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False

@@ -1,0 +1,93 @@
+"""A window as the gateway keeps it: a cache of one instance's result, and enough history to let a client resume.
+
+It has no operator of its own: the cell computes, `apply` folds. Losing a window costs a snapshot, never a row.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
+from headwater.model.errors import Resync
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a returning client stands."""
+
+    seq: int
+    gen: int | None = None
+
+
+@dataclass(slots=True)
+class History:
+    """The last emissions of an instance, oldest first, each following from the one before."""
+
+    emissions: deque[Diff | Swap] = field(default_factory=deque)
+
+    def add(self, emission: Diff | Swap, most: int) -> None:
+        if self.emissions and self.emissions[-1].seq != emission.prev:
+            self.emissions.clear()
+        self.emissions.append(emission)
+        while len(self.emissions) > most:
+            self.emissions.popleft()
+
+    def since(self, seq: int, to: int) -> list[Diff | Swap] | None:
+        """The emissions that lead from `seq` to `to`; none where the way is not known."""
+        if seq == to:
+            return []
+        path = [emission for emission in self.emissions if seq < emission.seq <= to]
+        unbroken = bool(path) and path[0].prev == seq and path[-1].seq == to
+        return path if unbroken else None
+
+
+@dataclass(slots=True)
+class Window:
+    """`state` is None until the cell has sent a result."""
+
+    instance: int
+    gen: int
+    history: History = field(default_factory=History)
+    state: State | None = None
+    reason: str | None = None
+
+    def take(self, emission: Emission, history_most: int) -> bool:
+        """Folds an emission in; True when it is news to subscribers. Raises `Resync` where it does not follow."""
+        if isinstance(emission, Result):
+            return self._replace(emission)
+        if self.history.emissions and emission.seq <= self.history.emissions[-1].seq:
+            return False
+        self.history.add(emission, history_most)
+        if self.state is None or emission.seq <= self.state.seq:
+            return False
+        try:
+            self.state = apply(self.state, emission)
+        except Resync:
+            self.state = None
+            raise
+        return True
+
+    def _replace(self, result: Result) -> bool:
+        """A snapshot of what we have is no news; a result that starts a new chain replaces everything."""
+        if self.state is not None and result.seq <= self.state.seq:
+            return False
+        self.state = apply(State(), result)
+        if not self.history.emissions or self.history.emissions[-1].seq != result.seq:
+            self.history.emissions.clear()
+        return True
+
+    def opening(self, resume: Resume | None) -> Iterable[Emission]:
+        """What a new or returning subscriber needs to stand where the window stands."""
+        assert self.state is not None
+        if resume is not None and resume.gen in (None, self.gen):
+            missed = self.history.since(resume.seq, self.state.seq)
+            if missed is not None:
+                return missed
+        return [self.result()]
+
+    def result(self) -> Result:
+        assert self.state is not None
+        state = self.state
+        return Result(state.seq, 0, self.gen, state.position, tuple(state.rows), tuple(state.hashes), state.columns)

@@ -1,0 +1,102 @@
+"""Hydration: a table's rows at one source position, put into files, and what the log holds since.
+
+A batch may carry a `diff` column: −1 takes a row away that an earlier batch has. Nothing here appends to the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.conform import conform
+from headwater.log.frame import decode_frame
+from headwater.log.record import Kind
+from headwater.log.segment import SegmentReader
+from headwater.model.errors import Corrupt
+from headwater.model.schema import Table
+from headwater.pipeline.durable import sync_directory
+from headwater.pipeline.records import Activate
+from headwater.sources.source import Snapshot, Source
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hydrated:
+    """Files of rows as of source position `position`."""
+
+    table: Table
+    position: int
+    files: tuple[str, ...]
+    digests: tuple[str, ...]
+
+
+def hydrate(source: Source, table: str, directory: Path, name: str, progress: Progress) -> Hydrated:
+    """Reads the table at one position of the source into one Arrow file."""
+    with source.snapshot(table) as snapshot:
+        file = f"{name}-{snapshot.position}.arrow"
+        digest = _write(directory / file, snapshot, progress)
+        return Hydrated(snapshot.table, snapshot.position, (file,), (digest,))
+
+
+def _write(path: Path, snapshot: Snapshot, progress: Progress) -> str:
+    rows = 0
+    with path.open("wb") as file:
+        with pa.ipc.new_stream(file, snapshot.table.arrow) as writer:
+            for batch in snapshot:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+                progress(snapshot.table.name, rows)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_directory(path.parent)
+    return _digest(path)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+
+
+def read_rows(directory: Path, activate: Activate, table: Table) -> list[pa.RecordBatch]:
+    """The batches of the record's files, in the table's present schema; a file that is not as it was is refused."""
+    batches: list[pa.RecordBatch] = []
+    for file, digest in zip(activate.files, activate.digests, strict=True):
+        path = directory / file
+        if not path.exists() or _digest(path) != digest:
+            raise Corrupt(
+                f"expected the hydration file {file} as it was written, found it missing or changed",
+                hint="start with a fresh data directory",
+            )
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as reader:
+            batches.extend(conform(batch, table) for batch in reader)
+    return batches
+
+
+def logged_since(log: Path, table: Table, hydrated: Activate, here: int) -> Iterator[pa.RecordBatch]:
+    """The table's changes that are in the log past the snapshot and before `here`, as rows with `diff`."""
+    reader = SegmentReader(log, hydrated.since)
+    try:
+        while reader.offset < here:
+            for record in reader.poll(here - reader.offset):
+                if record.kind is Kind.FRAME:
+                    yield from _past(record.payload, table, hydrated.position)
+    finally:
+        reader.close()
+
+
+def _past(payload: bytes, table: Table, position: int) -> Iterable[pa.RecordBatch]:
+    frame = decode_frame(payload, tables=(table.name,))
+    late = np.flatnonzero(np.asarray(frame.positions) > position)
+    for section in frame.sections:
+        keep = np.isin(section.batch.column("tx").to_numpy(), late)
+        if keep.any():
+            batch = section.batch.filter(pa.array(keep))
+            rows = conform(batch.drop_columns(["tx", "diff"]), table)
+            yield rows.append_column("diff", batch.column("diff"))

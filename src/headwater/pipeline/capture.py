@@ -1,0 +1,114 @@
+"""The capture thread: what the source reports goes into the log, coalesced, in frames of whole transactions.
+
+It appends only positions past the last one it logged, so what a source sends again vanishes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from headwater.log.frame import decode_frame, encode_frames
+from headwater.log.record import Kind
+from headwater.log.segment import SegmentReader, SegmentWriter
+from headwater.model.change import Transaction
+from headwater.model.coalesce import coalesce
+from headwater.model.errors import HeadwaterError
+from headwater.model.limits import Limits
+from headwater.model.schema import Table
+from headwater.pipeline.records import Schema, encode_control
+from headwater.sources.source import SchemaChange, Source
+
+_WAIT_S = 0.5
+_RETRY_S = 1.0
+_log = logging.getLogger("headwater.capture")
+
+
+class Capture:
+    """`tables` are the captured tables by name, as of the last logged record; the pipeline registers new ones."""
+
+    def __init__(
+        self, source: Source, log: SegmentWriter, position: int, limits: Limits, on_schema: Callable[[Schema], None]
+    ) -> None:
+        self._source, self._writer, self._limits, self._on_schema = source, log, limits, on_schema
+        self.position = position
+        self.transactions = 0
+        self.failure: str | None = None
+        self.tables: dict[str, Table] = {}
+        self.lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headwater-capture", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.take(self._source.changes(self.position, _WAIT_S))
+                self.failure = None
+            except HeadwaterError as error:
+                self._failed(error)
+
+    def _failed(self, error: HeadwaterError) -> None:
+        if self.failure != error.message:
+            _log.error("capture waits: %s", error)
+        self.failure = error.message
+        self._stop.wait(_RETRY_S)
+
+    def take(self, items: Iterable[Transaction | SchemaChange]) -> None:
+        """Logs what the source reported. Under the lock, so that no table is registered in between."""
+        with self.lock:
+            for kind, group in groupby(items, key=type):
+                if kind is Transaction:
+                    self._transactions([item for item in group if isinstance(item, Transaction)])
+                else:
+                    for item in group:
+                        if isinstance(item, SchemaChange):
+                            self._schema(item)
+
+    def _transactions(self, transactions: Sequence[Transaction]) -> None:
+        fresh = [self._net(one) for one in transactions if one.position > self.position]
+        if fresh:
+            payloads = encode_frames(fresh, self.tables, limits=self._limits)
+            self._writer.append_many([(Kind.FRAME, payload) for payload in payloads])
+            self.position = fresh[-1].position
+            self.transactions += len(fresh)
+
+    def _net(self, transaction: Transaction) -> Transaction:
+        known = tuple(change for change in transaction.changes if change.table in self.tables)
+        return coalesce(Transaction(transaction.position, known), self.tables)
+
+    def _schema(self, change: SchemaChange) -> None:
+        name = change.before.name
+        known = self.tables.get(name)
+        if known is None or (change.after is not None and change.after.schema_id <= known.schema_id):
+            return
+        if change.after is None:
+            del self.tables[name]
+        else:
+            self.tables[name] = change.after
+        control = Schema(name, change.after, change.reason)
+        self._writer.append(*encode_control(control))
+        self._on_schema(control)
+
+
+def last_position(log: Path) -> int:
+    """The source position of the last frame in the log, 0 where there is none."""
+    position = 0
+    reader = SegmentReader(log)
+    try:
+        while records := reader.poll():
+            for record in records:
+                if record.kind is Kind.FRAME:
+                    position = decode_frame(record.payload, tables=()).positions[-1]
+    finally:
+        reader.close()
+    return position

@@ -1,0 +1,49 @@
+"""What the pipeline has done so far and need not do again: captured tables, arranged keys, active templates, boots.
+
+It only spares work: losing it costs a hydration, never a row. The log holds the truth.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from headwater.model.schema import Table
+from headwater.pipeline.durable import write_durably
+
+
+class Known(msgspec.Struct, frozen=True):
+    """An active template: the table it reads and the names of its outputs."""
+
+    table: str
+    names: tuple[str, ...]
+
+
+class Catalog(msgspec.Struct):
+    """`gen` tells the logs of two data directories of one source apart: it grows with time."""
+
+    source: str
+    cells: int
+    gen: int
+    boot: int = 0
+    tables: dict[str, Table] = msgspec.field(default_factory=dict)
+    templates: dict[str, Known] = msgspec.field(default_factory=dict)
+    arranged: set[tuple[str, tuple[str, ...]]] = msgspec.field(default_factory=set)
+
+    def forget(self, table: str) -> None:
+        self.tables.pop(table, None)
+        self.arranged = {(name, keys) for name, keys in self.arranged if name != table}
+        self.templates = {id: known for id, known in self.templates.items() if known.table != table}
+
+    def write(self, path: Path) -> None:
+        write_durably(path, msgspec.msgpack.encode(self))
+
+
+def read_catalog(path: Path) -> Catalog | None:
+    if not path.exists():
+        return None
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Catalog)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,272 @@
+"""The cell: wait, step, append diffs, manifest, resume. The same loop runs in a thread and in a Spark task.
+
+It holds no query logic (that is the engine's) and decides nothing by clock, load or luck: what it emits is a function
+of the log. The clock tells it only when to write a manifest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import assert_never
+
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.delta import Delta
+from headwater.engine.edits import Emitted
+from headwater.log.frame import Frame, decode_frame
+from headwater.log.record import Kind, Record, tx_of
+from headwater.log.segment import SegmentReader, SegmentWriter
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Table
+from headwater.pipeline.activation import logged_since, read_rows
+from headwater.pipeline.grid import Grid
+from headwater.pipeline.layout import Layout
+from headwater.pipeline.manifest import Manifest, read_manifest, write_manifest
+from headwater.pipeline.records import (
+    Activate,
+    Capture,
+    EndEpoch,
+    Schema,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    decode_control,
+)
+from headwater.pipeline.report import decode_report, encode_report
+from headwater.plan.planner import template_from_sql
+from headwater.plan.template import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class CellConfig:
+    """All that a cell must be told; small enough to travel to a Spark task."""
+
+    layout: Layout
+    grid: Grid
+    number: int
+    boot: int
+    epoch: int = 0
+    attempt: int = 0
+    limits: Limits = DEFAULT
+
+
+@dataclass(slots=True)
+class Pending:
+    """Frames waiting for their step, and parts of a large transaction waiting for the last one."""
+
+    deltas: dict[str, list[Delta]] = field(default_factory=dict)
+    parts: list[Record] = field(default_factory=list)
+
+    def add(self, frame: Frame) -> None:
+        for section in frame.sections:
+            self.deltas.setdefault(section.table, []).append(Delta(section.batch, section.renames))
+
+    def take(self) -> dict[str, list[Delta]]:
+        deltas, self.deltas = self.deltas, {}
+        return deltas
+
+
+class Cell:
+    """`applied` is the last log offset whose effect is in the state; parts not yet complete do not count."""
+
+    def __init__(self, config: CellConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self.config, self._clock = config, clock
+        self._directory = config.layout.cell(config.number)
+        self._state = config.layout.state(config.number)
+        self._state.mkdir(parents=True, exist_ok=True)
+        self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=config.limits, durable=False)
+        self._number, self.applied, self._position = 0, 0, 0
+        self._ended_boot = 0
+        self._boots: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
+        self._dataflow = self._restore()
+        self._emitted = self._last_emitted()
+        self._reader = SegmentReader(config.layout.log, self.applied + 1)
+        self._pending = Pending()
+        self._saved_at, self._saved_offset = clock(), self.applied
+
+    @property
+    def ended(self) -> bool:
+        """An end record of this boot was read."""
+        return self._ended_boot >= self.config.boot
+
+    @property
+    def current(self) -> bool:
+        """No newer attempt has taken the cell over."""
+        return self._diffs.in_power
+
+    def turn(self, timeout_s: float) -> bool:
+        """One turn of the loop: take what waits (or wait for it), step, append. False when there was nothing."""
+        records = self._reader.poll(self._budget(), self.config.limits.step_bytes_max)
+        if not records:
+            self.save_if_due()
+            if timeout_s <= 0 or not self._reader.wait(timeout_s):
+                return False
+            records = self._reader.poll(self._budget(), self.config.limits.step_bytes_max)
+        if records:
+            self._take(records)
+            self.save_if_due()
+        return bool(records)
+
+    def save_if_due(self) -> None:
+        if (self._clock() - self._saved_at) * 1000 >= self.config.limits.manifest_interval_ms:
+            self.save()
+
+    def save(self) -> None:
+        """Writes the manifest: diffs first, then state, then the rename that makes them count."""
+        self._saved_at = self._clock()
+        if self.applied == self._saved_offset:
+            return
+        self._diffs.sync()
+        saved = self._dataflow.save(self._state)
+        self._number += 1
+        manifest = Manifest(
+            self._number,
+            self.applied,
+            self._position,
+            self.config.grid.cells,
+            saved.document,
+            tuple(saved.files),
+            self._boots,
+            self._ended_boot,
+        )
+        with self._diffs.fence():
+            write_manifest(self._directory, manifest)
+        self._saved_offset = self.applied
+
+    def close(self) -> None:
+        self._reader.close()
+        self._diffs.close()
+
+    # — resume
+
+    def _restore(self) -> Dataflow:
+        partition = (self.config.grid.partition(self.config.number)[0], self.config.grid.queries)
+        manifest = read_manifest(self._directory)
+        if manifest is None:
+            return Dataflow(partition=partition, limits=self.config.limits)
+        self._number, self.applied, self._position = manifest.number, manifest.offset, manifest.position
+        self._boots, self._ended_boot = dict(manifest.boots), manifest.ended
+        return Dataflow.load(self._state, manifest.state, partition=partition, limits=self.config.limits)
+
+    def _last_emitted(self) -> int:
+        last = self._diffs.last()
+        return self.applied if last is None else max(self.applied, decode_report(last.payload).to)
+
+    def _budget(self) -> int:
+        """While replaying what was emitted before, no step goes past the last diff record: its cut is kept."""
+        most = self.config.limits.step_records_max
+        behind = self._emitted - self._reader.offset + 1
+        return min(most, behind) if behind > 0 else most
+
+    # — one step
+
+    def _take(self, records: list[Record]) -> None:
+        first = self.applied + 1
+        for framed, group in groupby(records, key=lambda record: record.kind is Kind.FRAME):
+            if framed:
+                self._frames(list(group))
+            else:
+                for record in group:
+                    self._control(record)
+        if not self._pending.parts:
+            self.applied = records[-1].offset
+        emitted = self._dataflow.take()
+        if self.applied > self._emitted:
+            self._append(first, emitted)
+        self._positions.clear()
+
+    def _append(self, first: int, emitted: Emitted) -> None:
+        config = self.config
+        report = encode_report(
+            (first, self.applied),
+            self._position,
+            config.number,
+            config.epoch,
+            config.attempt,
+            self._positions,
+            emitted,
+        )
+        self._diffs.append(Kind.DIFFS, report)
+        self._emitted = self.applied
+
+    def _frames(self, records: list[Record]) -> None:
+        known = self._dataflow.tables
+        for record in records:
+            for frame in self._complete(record, known):
+                self._pending.add(frame)
+                self._place(frame, record.offset)
+        deltas = self._pending.take()
+        if deltas:
+            self._dataflow.step(deltas)
+
+    def _place(self, frame: Frame, offset: int) -> None:
+        """Remembers the source's positions of the transactions in this step, and the last one."""
+        for ordinal, position in enumerate(frame.positions):
+            self._positions[tx_of(offset, ordinal)] = position
+        self._position = frame.positions[-1]
+
+    def _complete(self, record: Record, known: dict[str, Table]) -> Iterator[Frame]:
+        """The frames that this record completes: itself, or all parts with the last one's offset."""
+        frame = decode_frame(record.payload, tables=known, offset=record.offset)
+        if frame.part is None:
+            yield frame
+            return
+        if frame.part[0] == 0:
+            self._pending.parts.clear()
+        self._pending.parts.append(record)
+        if frame.part[1]:
+            for part in self._pending.parts:
+                yield decode_frame(part.payload, tables=known, offset=record.offset)
+            self._pending.parts.clear()
+
+    def _control(self, record: Record) -> None:
+        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.ANSWER, Kind.DECISION, Kind.SNAPSHOT, Kind.DIFFS):
+            return
+        match decode_control(record):
+            case Capture(table):
+                if table.name not in self._dataflow.tables:
+                    self._dataflow.define(table)
+            case Activate() as activate:
+                self._activate(activate, record.offset)
+            case Subscribe() as subscribe:
+                self._subscribe(subscribe, record.offset)
+            case Unsubscribe(instance):
+                self._end(instance)
+            case Schema(table, after, reason):
+                if after is not None:
+                    self._dataflow.define(after)
+                else:
+                    self._dataflow.drop(table, tx_of(record.offset, 0), reason)
+            case Tick(boot):
+                for instance in [one for one, lease in self._boots.items() if lease < boot]:
+                    self._end(instance)
+            case EndEpoch(boot):
+                self._ended_boot = boot
+            case never:
+                assert_never(never)
+
+    def _activate(self, activate: Activate, here: int) -> None:
+        table = self._dataflow.tables.get(activate.table.name)
+        if table is None:
+            table = activate.table
+            self._dataflow.define(table)
+        template = template_from_sql(activate.sql, table)
+        if self._dataflow.knows(template.id):
+            return
+        rows = None
+        if self._dataflow.needs_rows(template):
+            rows = read_rows(self.config.layout.hydration, activate, table)
+            rows = [*rows, *logged_since(self.config.layout.log, table, activate, here)]
+        self._dataflow.activate(template, rows)
+
+    def _subscribe(self, subscribe: Subscribe, offset: int) -> None:
+        instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
+        if self._dataflow.subscribe(instance, tx_of(offset, 0)):
+            self._boots[instance.id] = subscribe.boot
+
+    def _end(self, instance: int) -> None:
+        self._boots.pop(instance, None)
+        self._dataflow.unsubscribe(instance)

@@ -1,0 +1,70 @@
+"""The inline runner: each cell in a thread of this process, with no Spark. For tests and small applications."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from headwater.model.errors import Fenced
+from headwater.pipeline.cell import Cell, CellConfig
+from headwater.pipeline.runner import Job
+
+_WAIT_S = 0.25
+_RETRY_S = 0.2
+_STOP_S = 10.0
+_log = logging.getLogger("headwater.cell")
+
+
+class InlineRunner:
+    name = "inline"
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._stop = threading.Event()
+        self.failures: dict[int, str] = {}
+        self._threads = [
+            threading.Thread(target=self._run, args=(cell,), name=f"headwater-cell-{cell}", daemon=True)
+            for cell in range(job.grid.cells)
+        ]
+
+    @property
+    def failure(self) -> str | None:
+        return next(iter(self.failures.values()), None)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, end: int) -> None:
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(_STOP_S)
+        self._stop.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def _run(self, number: int) -> None:
+        """A cell that raises is made anew from its manifest, as Spark would retry its task."""
+        attempt = 0
+        while not self._stop.is_set():
+            try:
+                self._attempt(CellConfig(self._job.layout, self._job.grid, number, self._job.boot, 0, attempt))
+                return
+            except Fenced:
+                return
+            except Exception as error:
+                attempt += 1
+                self.failures[number] = f"cell {number}: {error}"
+                _log.exception("cell %d failed, attempt %d follows", number, attempt)
+                self._stop.wait(min(_RETRY_S * attempt, 5.0))
+
+    def _attempt(self, config: CellConfig) -> None:
+        cell = Cell(config)
+        try:
+            while not (self._stop.is_set() or cell.ended):
+                if cell.turn(_WAIT_S):
+                    self.failures.pop(config.number, None)
+            cell.save()
+        finally:
+            cell.close()

@@ -1,0 +1,66 @@
+"""Where things lie in a data directory. Paths only; it opens nothing but the lock that keeps a second server out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.model.errors import HeadwaterError
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    root: Path
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log"
+
+    @property
+    def catalog(self) -> Path:
+        return self.root / "catalog"
+
+    @property
+    def hydration(self) -> Path:
+        return self.root / "hydration"
+
+    @property
+    def spark(self) -> Path:
+        return self.root / "spark"
+
+    def cell(self, number: int) -> Path:
+        return self.root / "cells" / str(number)
+
+    def diffs(self, number: int) -> Path:
+        return self.cell(number) / "diffs"
+
+    def state(self, number: int) -> Path:
+        return self.cell(number) / "state"
+
+    def make(self, cells: int) -> None:
+        for path in (self.log, self.hydration, self.spark, *(self.state(n) for n in range(cells))):
+            path.mkdir(parents=True, exist_ok=True)
+
+
+class DirectoryLock:
+    """Held while a server owns a data directory; goes with the process, however that ends."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._fd, 32, 0).decode(errors="replace") or "unknown"
+            os.close(self._fd)
+            raise HeadwaterError(
+                f"expected to own the data directory {root}, found process {owner} using it",
+                hint="connect to that server with ws://, or give another --data-dir",
+            ) from None
+        os.truncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._fd)

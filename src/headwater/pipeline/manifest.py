@@ -1,0 +1,57 @@
+"""A cell's manifest: the log offset its state stands for, and the state. Two are kept; the newest that reads counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from headwater.pipeline.durable import write_durably
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Everything up to and with log offset `offset` is in `state` and its `files`; `position` is the source's there."""
+
+    number: int
+    offset: int
+    position: int
+    cells: int
+    state: bytes
+    files: tuple[str, ...]
+    boots: dict[int, int]
+    ended: int = 0
+
+
+_KEPT = 2
+_DECODER = msgspec.msgpack.Decoder(Manifest)
+
+
+def read_manifest(directory: Path) -> Manifest | None:
+    """The newest manifest that reads, or none."""
+    for path in sorted(directory.glob("manifest-*"), key=_number, reverse=True):
+        try:
+            return _DECODER.decode(path.read_bytes())
+        except (msgspec.MsgspecError, OSError):
+            continue
+    return None
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Renames the manifest into place, then drops older ones and the files none of the kept needs."""
+    write_durably(directory / f"manifest-{manifest.number}", msgspec.msgpack.encode(manifest))
+    paths = sorted(directory.glob("manifest-[0-9]*"), key=_number)
+    for path in paths[:-_KEPT]:
+        path.unlink(missing_ok=True)
+    kept = [_DECODER.decode(path.read_bytes()) for path in paths[-_KEPT:]]
+    _sweep(directory / "state", {file for one in kept for file in one.files})
+
+
+def _number(path: Path) -> int:
+    tail = path.name.rpartition("-")[2]
+    return int(tail) if tail.isdigit() else -1
+
+
+def _sweep(directory: Path, needed: set[str]) -> None:
+    for path in directory.iterdir():
+        if path.name not in needed:
+            path.unlink(missing_ok=True)

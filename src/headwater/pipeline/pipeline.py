@@ -1,0 +1,218 @@
+"""The pipeline of one source: capture, log, activation of templates, subscriptions as records, and the runner.
+
+It answers nobody: what subscribers see is read from the diff partitions by the gateway's hub.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.engine.dataflow import partition_of
+from headwater.log.segment import SegmentWriter
+from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Table
+from headwater.pipeline.activation import hydrate
+from headwater.pipeline.capture import Capture, last_position
+from headwater.pipeline.catalog import Catalog, Known, read_catalog
+from headwater.pipeline.grid import Grid
+from headwater.pipeline.layout import DirectoryLock, Layout
+from headwater.pipeline.records import Activate, Control, EndEpoch, Schema, Subscribe, Tick, Unsubscribe, encode_control
+from headwater.pipeline.records import Capture as CaptureRecord
+from headwater.pipeline.runner import Job, Runner
+from headwater.plan.planner import Planned, effective_sql, plan
+from headwater.plan.template import Template
+from headwater.sources.source import Source
+from headwater.sql.params import Given
+
+_LEASE_S = 60.0
+_log = logging.getLogger("headwater.pipeline")
+
+
+class Pipeline:
+    def __init__(
+        self,
+        source: Source,
+        data_dir: Path,
+        runner: Callable[[Job], Runner],
+        *,
+        grid: Grid | None = None,
+        epoch_s: float = 60.0,
+        master: str | None = None,
+        limits: Limits = DEFAULT,
+        on_hydrated: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
+        self.layout = Layout(data_dir)
+        self._lock = DirectoryLock(data_dir)
+        try:
+            self.layout.make(self.grid.cells)
+            self._log = SegmentWriter(self.layout.log, limits=limits)
+            self._catalog = self._opened_catalog()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._activating = threading.Lock()
+        self._declared: dict[str, Table] = {}
+        self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
+        self.capture = Capture(source, self._log, self._resumed_position(), limits, self._on_schema)
+        self.capture.tables = self._catalog.tables
+        self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
+        self._lease = threading.Timer(_LEASE_S, self._expire)
+        self._lease.daemon = True
+
+    @property
+    def boot(self) -> int:
+        return self._catalog.boot
+
+    @property
+    def gen(self) -> int:
+        return self._catalog.gen
+
+    def names(self, template: str) -> tuple[str, ...] | None:
+        """The output names of an active template."""
+        known = self._catalog.templates.get(template)
+        return known.names if known is not None else None
+
+    @property
+    def log_offset(self) -> int:
+        return self._log.next_offset
+
+    def start(self) -> None:
+        for table in list(self._catalog.tables):
+            self._recapture(table)
+        self.capture.start()
+        self.runner.start()
+        self._lease.start()
+
+    def close(self) -> None:
+        """Ends the cells through the log, then lets go of everything."""
+        self._lease.cancel()
+        self.capture.stop()
+        end = self._append(EndEpoch(self.boot))
+        self.runner.stop(end)
+        self._log.close()
+        self.source.close()
+        self._lock.release()
+
+    def plan(self, sql: str, params: Given = ()) -> Planned:
+        """Binds against the schema we know; if that fails, against the one the origin has now."""
+        if self._declared:
+            try:
+                return plan(sql, self._tables(), params)
+            except SqlError:
+                pass
+        self._declared = {table.name: table for table in self.source.tables()}
+        return plan(sql, self._tables(), params)
+
+    def table(self, name: str) -> Table:
+        return self._tables()[name]
+
+    def cell_of(self, planned: Planned) -> int:
+        return partition_of(planned.template, planned.instance, self.grid.queries) * self.grid.writes
+
+    def subscribe(self, planned: Planned) -> int:
+        """Appends the subscription; its result, or a snapshot, comes out of its cell. Returns the record's offset."""
+        self._activate(planned)
+        instance = planned.instance
+        return self._append(
+            Subscribe(
+                instance.template, instance.id, instance.values, instance.limit, instance.offset, self._catalog.boot
+            )
+        )
+
+    def unsubscribe(self, instance: int) -> None:
+        self._append(Unsubscribe(instance))
+
+    # — activation
+
+    def _activate(self, planned: Planned) -> None:
+        template = planned.template
+        if template.id in self._catalog.templates:
+            return
+        with self._activating:
+            if template.id in self._catalog.templates:
+                return
+            table = self._captured(template.table)
+            self.source.prepare(effective_sql(template, planned.instance, table))
+            self._append(self._hydrated(template, table))
+            self._catalog.arranged.add((template.table, template.keys))
+            names = tuple(output.name for output in template.outputs)
+            self._catalog.templates[template.id] = Known(template.table, names)
+            self._catalog.write(self.layout.catalog)
+
+    def _hydrated(self, template: Template, table: Table) -> Activate:
+        if (template.table, template.keys) in self._catalog.arranged:
+            return Activate(template.id, template.sql, table)
+        since = self._log.next_offset
+        read = hydrate(self.source, template.table, self.layout.hydration, template.id, self._progress)
+        return Activate(template.id, template.sql, read.table, read.files, read.digests, read.position, since)
+
+    def _captured(self, name: str) -> Table:
+        table = self._catalog.tables.get(name)
+        if table is not None:
+            return table
+        table = self.source.capture(name)
+        with self.capture.lock:
+            self._catalog.tables[name] = table
+            self._append(CaptureRecord(table))
+        self._catalog.write(self.layout.catalog)
+        return table
+
+    def _on_schema(self, schema: Schema) -> None:
+        self._declared = {}
+        if schema.after is None:
+            self._catalog.forget(schema.table)
+            self.capture.tables = self._catalog.tables
+        self._catalog.write(self.layout.catalog)
+
+    def _recapture(self, name: str) -> None:
+        """A captured table that went away while we were down ends as if it had gone before our eyes."""
+        try:
+            self.source.capture(name)
+        except SourceError as error:
+            self._append(Schema(name, None, error.message))
+            self._catalog.forget(name)
+
+    # — the catalog and the log
+
+    def _opened_catalog(self) -> Catalog:
+        catalog = read_catalog(self.layout.catalog) or Catalog(self.source.name, self.grid.cells, int(time.time()))
+        if catalog.source != self.source.name:
+            raise HeadwaterError(
+                f"expected a data directory of {self.source.name}, found one of {catalog.source}",
+                hint="give every source its own data_dir",
+            )
+        if catalog.cells != self.grid.cells:
+            raise HeadwaterError(
+                f"expected the grid this data directory was made with ({catalog.cells} cells), found {self.grid.cells}",
+                hint="use the same --cells, or a fresh --data-dir",
+            )
+        catalog.boot += 1
+        catalog.write(self.layout.catalog)
+        return catalog
+
+    def _resumed_position(self) -> int:
+        position = last_position(self.layout.log)
+        found = self.source.position()
+        if found < position:
+            self._lock.release()
+            raise SourceError(
+                f"expected the source at position {position} or later, found it at {found}: it is another database, "
+                "or an older copy of it",
+                hint="start with a fresh data directory",
+            )
+        return position or found
+
+    def _append(self, control: Control) -> int:
+        return self._log.append(*encode_control(control))
+
+    def _expire(self) -> None:
+        self._append(Tick(self.boot))
+
+    def _tables(self) -> dict[str, Table]:
+        return {**self._declared, **self._catalog.tables}

@@ -1,0 +1,100 @@
+"""What the control records of the log say. Frames have a format of their own; everything else is one of these."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from headwater.log.record import Kind, Record
+from headwater.model.errors import Corrupt
+from headwater.model.schema import Table
+from headwater.model.value import Value
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """From here on the table's changes are in the log."""
+
+    table: Table
+
+
+class Activate(msgspec.Struct, frozen=True):
+    """The rows of a table as they were at source position `position`, for a template that needs them by its keys.
+
+    No files: an arrangement by these keys is there already. The cell adds the changes past that position which were
+    logged from offset `since` up to here.
+    """
+
+    template: str
+    sql: str
+    table: Table
+    files: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    position: int = 0
+    since: int = 0
+
+
+class Subscribe(msgspec.Struct, frozen=True):
+    """A row of `params`. For an instance that exists it asks for a snapshot. `boot` is the lease it lives under."""
+
+    template: str
+    instance: int
+    values: tuple[Value, ...]
+    limit: int | None
+    offset: int
+    boot: int
+
+
+class Unsubscribe(msgspec.Struct, frozen=True):
+    instance: int
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """The table's new schema; none when its subscriptions end, with the reason."""
+
+    table: str
+    after: Table | None
+    reason: str
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time as the pipeline knows it: instances whose lease is older than `boot` expire."""
+
+    boot: int
+
+
+class EndEpoch(msgspec.Struct, frozen=True):
+    """Cells of this boot return."""
+
+    boot: int
+
+
+Control = Capture | Activate | Subscribe | Unsubscribe | Schema | Tick | EndEpoch
+_BY_KIND: dict[Kind, type[Any]] = {
+    Kind.CAPTURE: Capture,
+    Kind.ACTIVATE: Activate,
+    Kind.SUBSCRIBE: Subscribe,
+    Kind.UNSUBSCRIBE: Unsubscribe,
+    Kind.SCHEMA: Schema,
+    Kind.TICK: Tick,
+    Kind.END_EPOCH: EndEpoch,
+}
+_KINDS = {type: kind for kind, type in _BY_KIND.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(type) for kind, type in _BY_KIND.items()}
+_ENCODER = msgspec.msgpack.Encoder()
+T = TypeVar("T")
+
+
+def encode_control(control: Control) -> tuple[Kind, bytes]:
+    return _KINDS[type(control)], _ENCODER.encode(control)
+
+
+def decode_control(record: Record) -> Control:
+    try:
+        control: Control = _DECODERS[record.kind].decode(record.payload)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt(
+            f"expected a {record.kind.name} record at offset {record.offset}, found one that does not read: {error}",
+            hint="the log was written by another version, or damaged: start with a fresh data directory",
+        ) from None
+    return control

@@ -1,0 +1,91 @@
+"""The record of a diff partition: what a cell emitted between two log offsets, and how it is doing.
+
+A cell appends one a step, also when nothing changed: that is its progress.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.model.emission import Diff, Result
+from headwater.model.errors import Corrupt
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """`emitted` is the engine's payload, empty where nothing was emitted; `positions` are the source's, by tx.
+
+    `at` is wall-clock time, for metrics alone.
+    """
+
+    start: int
+    to: int
+    position: int
+    cell: int
+    epoch: int
+    attempt: int
+    at: float
+    positions: dict[int, int]
+    emitted: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to one window: an emission, or (with none) an error or its end, with the reason."""
+
+    instance: int
+    tx: int
+    kind: str
+    emission: Result | Diff | None
+    reason: str = ""
+
+
+_DECODER = msgspec.msgpack.Decoder(Report)
+_ENCODER = msgspec.msgpack.Encoder()
+Names = Callable[[str], Sequence[str] | None]
+
+
+def encode_report(
+    span: tuple[int, int], position: int, cell: int, epoch: int, attempt: int, positions: dict[int, int], what: Emitted
+) -> bytes:
+    payload = encode(what) if what.index else b""
+    told = {entry.tx: positions.get(entry.tx, position) for entry in what.index}
+    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), told, payload))
+
+
+def decode_report(payload: bytes) -> Report:
+    try:
+        return _DECODER.decode(payload)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"expected a report of a cell, found a record that does not read: {error}") from None
+
+
+def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
+    """In commit order. Windows of templates that nobody knows by name any more are passed over."""
+    if not report.emitted:
+        return
+    emitted = decode(report.emitted)
+    emissions = {template: _emissions(emitted, template, report, gen, names) for template in _templates(emitted)}
+    for entry in emitted.index:
+        if entry.kind in ("error", "closed"):
+            yield Event(entry.instance, entry.tx, entry.kind, None, entry.reason)
+        elif (read := emissions[entry.template]) is not None:
+            yield Event(entry.instance, entry.tx, entry.kind, next(read))
+
+
+def _templates(emitted: Emitted) -> set[str]:
+    return {entry.template for entry in emitted.index}
+
+
+def _emissions(
+    emitted: Emitted, template: str, report: Report, gen: int, names: Names
+) -> Iterator[Result | Diff] | None:
+    known = names(template)
+    if known is None:
+        return None
+    mine: list[Entry] = [entry for entry in emitted.index if entry.template == template]
+    return iter(read_emissions(mine, emitted.edits.get(template), known, report.positions.__getitem__, gen))

@@ -1,0 +1,36 @@
+"""What a runner is: something that keeps every cell of the grid going, on threads or on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from headwater.model.limits import DEFAULT, Limits
+from headwater.pipeline.grid import Grid
+from headwater.pipeline.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Which cells to run. `epoch_s` is how long an epoch lasts; 0 makes every epoch an ordinary micro-batch."""
+
+    layout: Layout
+    grid: Grid
+    boot: int
+    epoch_s: float = 60.0
+    master: str | None = None
+    limits: Limits = DEFAULT
+
+
+class Runner(Protocol):
+    name: str
+
+    def start(self) -> None:
+        """Returns when the cells run. Raises where they cannot."""
+
+    def stop(self, end: int) -> None:
+        """The cells have been told to end by the record at log offset `end`; returns when they have."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the cells do not run just now, if so."""

@@ -1,0 +1,101 @@
+"""Emissions to wire messages and back. The body is encoded once per window and emission; the subscription's id is put
+in front for each subscriber."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from headwater.model.emission import Diff, Emission, Fields, Result, RowChange, Swap
+from headwater.protocol.messages import WireChange, WireDiff, WireResult, WireSwap
+from headwater.protocol.values import from_wire, row_to_wire, to_wire
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_body(emission: Emission) -> bytes:
+    """The message without its first field, `id`: see `with_id`."""
+    message = _wire("", emission)
+    encoded = _ENCODER.encode(message)
+    return encoded[encoded.index(b'"id":""') + len(b'"id":""') :]
+
+
+def with_id(kind: str, id: str, body: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","id":' + _ENCODER.encode(id) + body
+
+
+def kind_of(emission: Emission) -> str:
+    match emission:
+        case Result():
+            return "result"
+        case Diff():
+            return "diff"
+        case Swap():
+            return "swap"
+        case _:
+            assert_never(emission)
+
+
+def _wire(id: str, emission: Emission) -> WireResult | WireDiff | WireSwap:
+    seq, prev, gen, position = emission.seq, emission.prev, emission.gen, emission.position
+    match emission:
+        case Result(rows=rows, hashes=hashes, columns=columns):
+            values = [row_to_wire(row.values()) for row in rows]
+            return WireResult(id, seq, prev, gen, position, values, list(hashes), list(columns))
+        case Diff(changes=changes):
+            return WireDiff(id, seq, prev, gen, position, [_wire_change(change) for change in changes])
+        case Swap(pairs=pairs):
+            return WireSwap(id, seq, prev, gen, position, list(pairs))
+        case _:
+            assert_never(emission)
+
+
+def _wire_change(change: RowChange) -> WireChange:
+    new = changed_columns(change)
+    return WireChange(
+        change.type,
+        None if new is None else {name: to_wire(value) for name, value in new.items()},
+        change.old_hash,
+        change.new_hash,
+        change.old_index,
+        change.index,
+    )
+
+
+def changed_columns(change: RowChange) -> Fields | None:
+    """What of `new` the receiver does not have yet. 1 and 1.0, and 0.0 and -0.0, are different values to it."""
+    if change.new is None or change.old is None:
+        return change.new
+    old = change.old
+    return {name: value for name, value in change.new.items() if repr(old.get(name)) != repr(value)}
+
+
+def from_message(message: WireResult | WireDiff | WireSwap) -> Emission:
+    seq, prev, gen, position = message.seq, message.prev, message.gen, message.position
+    match message:
+        case WireResult():
+            columns = tuple(message.columns)
+            rows = tuple(dict(zip(columns, map(from_wire, row), strict=True)) for row in message.rows)
+            return Result(seq, prev, gen, position, rows, tuple(message.hashes), columns)
+        case WireDiff():
+            return Diff(seq, prev, gen, position, tuple(_from_change(change) for change in message.changes))
+        case WireSwap():
+            return Swap(seq, prev, gen, position, tuple((a, b) for a, b in message.pairs))
+        case _:
+            assert_never(message)
+
+
+def _from_change(change: WireChange) -> RowChange:
+    new = None if change.new is None else {name: from_wire(value) for name, value in change.new.items()}
+    if change.type == "update" and new is None:
+        new = {}
+    return RowChange(
+        change.type,  # type: ignore[arg-type]
+        None,
+        new,
+        change.old_hash,
+        change.new_hash,
+        change.index,
+        change.old_index,
+    )

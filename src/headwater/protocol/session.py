@@ -1,0 +1,156 @@
+"""The server's side of a session as a pure state machine: messages in, actions out. It opens no socket.
+
+state   hello      subscribe              unsubscribe   ack     ping
+new     → open     error, hang up         …             …       pong
+open    error      open a subscription    drop it       note    pong
+ended   nothing is accepted
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.model.errors import HeadwaterError, LimitExceeded, PermissionDenied, ProtocolError, SqlError
+from headwater.model.limits import DEFAULT, Limits
+from headwater.protocol.messages import (
+    PROTOCOL,
+    Ack,
+    Error,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+    decode_from_client,
+)
+
+_MODES = ("diff",)
+
+
+class Phase(enum.Enum):
+    NEW = "new"
+    OPEN = "open"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Start this subscription; its messages follow when it has something to say."""
+
+    subscribe: Subscribe
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    id: str
+    forget: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """WebSocket close code and reason."""
+
+    code: int
+    reason: str
+
+
+Action = Send | Open | Drop | HangUp
+
+
+class ServerSession:
+    def __init__(self, id: str, *, limits: Limits = DEFAULT, admit: Callable[[str | None], bool] | None = None) -> None:
+        self.id, self._limits, self._admit = id, limits, admit
+        self.phase = Phase.NEW
+        self.subscriptions: set[str] = set()
+        self.acked: dict[str, int] = {}
+
+    def receive(self, data: bytes | str) -> list[Action]:
+        """What to do about a frame. A wrong message costs the sender an `error`, and nobody else anything."""
+        if self.phase is Phase.ENDED:
+            return []
+        try:
+            message = decode_from_client(data)
+            return self._opened(message) if self.phase is Phase.OPEN else self._new(message)
+        except PermissionDenied as error:
+            self.phase = Phase.ENDED
+            return [Send(error_message(error)), HangUp(4401, error.message)]
+        except HeadwaterError as error:
+            return [Send(error_message(error))]
+
+    def ended(self, id: str) -> None:
+        """The subscription is over from our side."""
+        self.subscriptions.discard(id)
+
+    def _new(self, message: Message) -> list[Action]:
+        match message:
+            case Hello(token):
+                if self._admit is not None and not self._admit(token):
+                    raise PermissionDenied("expected a valid token, found none or another", hint="say hello {token}")
+                self.phase = Phase.OPEN
+                return [Send(self._welcome())]
+            case Ping():
+                return [Send(Pong())]
+            case _:
+                raise ProtocolError("expected hello first", hint='send {"type": "hello"} before anything else')
+
+    def _opened(self, message: Message) -> list[Action]:
+        match message:
+            case Hello():
+                raise ProtocolError("expected hello once, found it again", hint="a session is opened by one hello")
+            case Subscribe():
+                return [self._subscribe(message)]
+            case Unsubscribe(id, forget):
+                if id not in self.subscriptions:
+                    return [
+                        Send(Error("unknown_subscription", f"expected a subscription, found none named {id!r}", id))
+                    ]
+                self.subscriptions.discard(id)
+                return [Drop(id, forget)]
+            case Ack(id, seq):
+                self.acked[id] = max(seq, self.acked.get(id, 0))
+                return []
+            case Ping():
+                return [Send(Pong())]
+            case _:
+                raise ProtocolError(f"expected a client's message, found {type(message).__name__}")
+
+    def _subscribe(self, subscribe: Subscribe) -> Action:
+        refusal = self._refusal(subscribe)
+        if refusal is not None:
+            return Send(error_message(refusal, subscribe.id))
+        self.subscriptions.add(subscribe.id)
+        return Open(subscribe)
+
+    def _refusal(self, subscribe: Subscribe) -> HeadwaterError | None:
+        most, sql_bytes = self._limits.subscriptions_per_session_max, self._limits.sql_bytes_max
+        if subscribe.id in self.subscriptions:
+            return ProtocolError(f"expected a new id, found {subscribe.id!r} in use", hint="unsubscribe it first")
+        if len(self.subscriptions) >= most:
+            return LimitExceeded(f"expected at most {most} subscriptions a session", hint="open another session")
+        if len(subscribe.sql.encode()) > sql_bytes:
+            return LimitExceeded(f"expected at most {sql_bytes} bytes of SQL")
+        if subscribe.mode not in _MODES:
+            return ProtocolError(f"expected mode {' or '.join(_MODES)}, found {subscribe.mode!r}")
+        return None
+
+    def _welcome(self) -> Welcome:
+        limits = {
+            "subscriptions": self._limits.subscriptions_per_session_max,
+            "message_bytes": self._limits.message_bytes_max,
+            "sql_bytes": self._limits.sql_bytes_max,
+        }
+        return Welcome(self.id, PROTOCOL, self._limits.heartbeat_ms, limits)
+
+
+def error_message(error: HeadwaterError, id: str | None = None) -> Error:
+    at = error.at if isinstance(error, SqlError) else None
+    return Error(error.code, error.message, id, error.hint, at)

@@ -1,0 +1,104 @@
+"""Law 1 to 5 end to end: two writer processes, 20 live queries, and at every transaction the rows equal the oracle's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import shop
+from support.oracle import Oracle, same_rows
+
+import headwater
+from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
+
+TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+WRITERS = (1, 2)
+RUNNERS = ["inline", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+
+
+class Recorded:
+    """The initial state of a live result and every emission after it."""
+
+    def __init__(self, live: headwater.LiveResult) -> None:
+        self.emissions: list[Emission] = []
+        self.first = State(list(live.rows), list(live.hashes), live.columns, live.seq, live.gen, live.position)
+        live.listen(lambda emission: self.emissions.append(emission) if emission is not None else None)
+
+
+def spawn_writers(path: Path, count: int) -> list[subprocess.Popen[bytes]]:
+    program = [sys.executable, "-m", "support.shop", str(path)]
+    tests = Path(__file__).parent.parent
+    return [
+        subprocess.Popen([*program, str(writer), str(count)], cwd=tests, env={**os.environ, "PYTHONPATH": str(tests)})
+        for writer in WRITERS
+    ]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("cells", ["1x1", "2x1"])
+def test_every_transaction_of_two_writers_gives_the_oracles_rows(runner: str, cells: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    shop.create(path)
+    with headwater.connect(f"sqlite:///{path}", runner=runner, cells=cells, data_dir=tmp_path / "data") as db:
+        marker = Recorded(db.query("SELECT id FROM journal", live=True))
+        lives = [db.query(sql, *params, live=True) for sql, params in shop.QUERIES]
+        recorded = [Recorded(live) for live in lives]
+        for writer in spawn_writers(path, TRANSACTIONS):
+            assert writer.wait(280) == 0
+        end = db.position()
+        assert all(live.wait(end, timeout=120) for live in lives)
+        assert db.status()["failure"] is None
+    shares = check(Oracle(path, shop.QUERIES), marker, recorded)
+    assert sorted(shares)[-10] >= 0.5, f"too quiet to prove much: {shares}"
+
+
+def check(oracle: Oracle, marker: Recorded, recorded: list[Recorded]) -> list[float]:
+    """Compares at every transaction; returns the share of transactions that changed each query."""
+    position_of = {row["id"]: e.position for e in marker.emissions for row in inserted(e)}
+    assert len(set(position_of.values())) == len(position_of), "two transactions were merged"
+    by_position = [at_most_one_each(one.emissions) for one in recorded]
+    states = [one.first for one in recorded]
+    before: list[Any] = []
+    changed = [0] * len(recorded)
+    count = 0
+    for id, expected in oracle.states():
+        for n, rows in enumerate(expected):
+            emission = by_position[n].pop(position_of[id], None) if id else None
+            if emission is not None:
+                assert_follows(states[n], emission)
+                states[n] = apply(states[n], emission)
+                changed[n] += 1
+                told = same_rows(rows, before[n], oracle.ordered[n])
+                assert not told or tells_identity(emission), f"nothing changed at {id}, query {n}: {emission}"
+            assert same_rows(states[n].rows, rows, oracle.ordered[n]), f"transaction {id}, query {n}"
+            assert len(set(states[n].hashes)) == len(states[n].hashes)
+        before = expected
+        count += 1
+    assert count == 1 + TRANSACTIONS * len(WRITERS)
+    assert not any(by_position), "emissions at positions where nothing was committed"
+    return [share / (count - 1) for share in changed]
+
+
+def inserted(emission: Emission) -> list[Any]:
+    assert isinstance(emission, Diff)
+    return [change.new for change in emission.changes if change.new is not None]
+
+
+def at_most_one_each(emissions: list[Emission]) -> dict[int, Emission]:
+    positions = [emission.position for emission in emissions]
+    assert positions == sorted(set(positions)), "two emissions for one transaction, or out of order"
+    return dict(zip(positions, emissions, strict=True))
+
+
+def tells_identity(emission: Emission) -> bool:
+    """Law 4: a row whose key changed is told, also where the key is not among the columns."""
+    return isinstance(emission, Diff) and any(change.old_hash != change.new_hash for change in emission.changes)
+
+
+def assert_follows(state: State, emission: Emission) -> None:
+    assert isinstance(emission, Diff | Swap) and not isinstance(emission, Result)
+    assert emission.prev == state.seq and emission.seq > state.seq
