@@ -1,0 +1,120 @@
+"""What every origin database offers us, as contracts. Values and protocols only; nothing here opens anything.
+
+A *position* is a whole number that grows with every committed change of a captured table; it is comparable within one
+source and means nothing outside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from headwater.model.change import Transaction
+from headwater.model.schema import Table
+from headwater.model.value import Row, Value
+
+Params = Sequence[Value] | Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A captured table has another shape from here on: every later change has the columns and types of `after`.
+
+    No `after`: the table is gone, and `reason` is what its subscribers are told. `position` is at least that of every
+    transaction reported before it and at most that of the next one. It may be equal to the former, and then the change
+    is reported again to whoever asks for changes after that position: known by its `after.schema_id`, which grows with
+    every change of the table.
+    """
+
+    position: int
+    before: Table
+    after: Table | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, read in one piece at `position`."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    position: int
+
+
+class Snapshot(Protocol):
+    """One table as it was at `position`, in record batches of the schema `table.arrow`. Read once, then closed."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def table(self) -> Table: ...
+    def __iter__(self) -> Iterator[Any]: ...  # of pa.RecordBatch
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+
+class Writes(Protocol):
+    """A transaction being written. `position` holds once it has committed."""
+
+    @property
+    def position(self) -> int: ...
+    def execute(self, sql: str, params: Params = ()) -> None: ...
+    def executemany(self, sql: str, rows: Iterable[Params]) -> None: ...
+
+
+class Source(Protocol):
+    """An origin database. `changes` belongs to one thread; everything else may be called from any."""
+
+    name: str  # stable: the same database has the same name after a restart
+    dialect: str
+
+    def tables(self) -> tuple[Table, ...]:
+        """The tables as the origin has them now. Ours are not among them."""
+
+    def capture(self, table: str) -> Table:
+        """From here on the table's changes are reported, also after a restart. Asking twice is asking once."""
+
+    def changes(self, after: int, timeout_s: float) -> list[Transaction | SchemaChange]:
+        """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
+
+        Transactions are whole: never split, merged only where `notes` says so. `after` is the position of something
+        reported before, or what `position` said. Raises where the changes after it are no longer there.
+        """
+
+    def position(self) -> int:
+        """The position of the last committed change, whoever made it."""
+
+    def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
+        """A captured table in one consistent read, in batches of at most `rows_max` rows."""
+
+    def query(self, sql: str, params: Params = ()) -> Answer:
+        """Any SELECT, answered by the origin at its now."""
+
+    def prepare(self, sql: str) -> None:
+        """The origin parses the SQL and runs nothing; `SqlError` with its words where it will not."""
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        """One statement, one transaction; the position just after its commit."""
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
+        """One statement for each row, all in one transaction; the position just after its commit."""
+
+    def transaction(self) -> AbstractContextManager[Writes]:
+        """Commits at the end of the block, or rolls back when it raises. Never nested."""
+
+    def forget(self, position: int) -> None:
+        """Changes up to here will not be asked for again. Cheap to call often: it acts only when it is worth it."""
+
+    def detach(self) -> list[str]:
+        """Removes everything of ours from the origin; what that was."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What a user must know about this origin: for EXPLAIN and doctor."""
+
+    def close(self) -> None:
+        """Lets go of the origin. Captured tables stay captured."""

@@ -1,0 +1,243 @@
+"""An SQLite database file as a source. Changes come from triggers, so it does not matter which process makes them.
+
+A commit rings the doorbell on the `-wal` file; a slow look beneath catches what does not ring. It never changes the
+journal mode of a database it did not create.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.doorbell import Doorbell
+from headwater.model.errors import SourceError
+from headwater.sources import sqlite_capture as capturing
+from headwater.sources.sqlite_decode import Decoder, Item
+from headwater.sources.sqlite_origin import SqliteOrigin, read_log, source_error
+from headwater.sources.sqlite_pins import Pins
+from headwater.sources.sqlite_triggers import LOG
+from headwater.sources.sqlite_wal import WalReader
+
+BUSY_TIMEOUT_MS = 30_000
+LOOK_MIN_S, LOOK_MAX_S = 0.0002, 0.2  # a ring comes with the write; the commit is visible a little later
+ROWS_MAX = 1 << 16  # of one call of `changes`, but for a transaction that is larger
+READERS_MAX = 8  # idle connections kept
+
+
+class SqliteSource(SqliteOrigin):
+    """`changes` belongs to one thread; everything else may be called from any."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path.absolute()
+        digest = hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()
+        self.name = f"{self.path.stem}-{digest}"
+        self._readers: list[sqlite3.Connection] = []
+        self._writer_lock = threading.RLock()
+        self._polling = threading.Lock()
+        self._closed = False
+        self._writer = self._opened()
+        self._file = self._identity()
+        name = LOG.encode(_encoding(self._writer))
+        self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
+        self._pins = Pins(self._connect, self._wal)
+        self._bell = Doorbell(self._wal.path, self.path)
+        self._decoding: Decoder | None = None
+        self._reported = 0
+        self._schema_version = -1
+        self._tick_at_s = 0.0
+
+    # Changes
+
+    def changes(self, after: int, timeout_s: float) -> list[Item]:
+        deadline_s = time.monotonic() + timeout_s
+        pause_s = LOOK_MIN_S
+        while True:
+            items = self._look(after)
+            left_s = deadline_s - time.monotonic()
+            if items or left_s <= 0 or self._closed:
+                return items
+            rung = self._bell.wait(min(left_s, pause_s))
+            pause_s = LOOK_MIN_S if rung else min(pause_s * 2, LOOK_MAX_S)
+
+    def _look(self, after: int) -> list[Item]:
+        with self._polling:
+            if self._closed:
+                return []
+            if self._identity() != self._file:
+                raise SourceError(f"{self.path} was replaced or removed", hint="restart with the present file")
+            try:
+                items = self._poll(after)
+                self._tick()
+            except sqlite3.Error as error:
+                raise source_error(error, f"{self.path} cannot be read") from error
+            return items
+
+    def _poll(self, after: int) -> list[Item]:
+        items = self._read(after)
+        while items is None:
+            self._follow_schema()
+            items = self._read(after)
+        if items:
+            self._reported = max(item.position for item in items)
+        if self._decoding is not None:
+            self._end_garbled(self._decoding)
+        return items
+
+    def _read(self, after: int) -> list[Item] | None:
+        """What there is after a position; None where the schema is not the one we know."""
+        with self._pins.forward() as db:
+            if _schema_version(db) != self._schema_version:
+                return None
+            decoder = self._decoder_at(db, after)
+            self._verified = upto = capturing.position(db)
+            self._refuse_backwards(decoder.position, upto)
+            return self._decoded(db, decoder, upto) if upto > decoder.position else []
+
+    def _decoder_at(self, db: sqlite3.Connection, after: int) -> Decoder:
+        """The decoder that stands at `after`, or further on where nothing was reported in between."""
+        now = self._decoding
+        if now is None or not self._reported <= after <= now.position:
+            now = self._decoding = self._decoder(db, after)
+            self._reported = after
+        elif self._stale:
+            self._load(db, now)
+        self._stale = any(capture.since is None for capture in now.captures.values())
+        return now
+
+    def _decoded(self, db: sqlite3.Connection, decoder: Decoder, upto: int) -> list[Item]:
+        """The WAL tells where transactions end. Where it does not, they are merged up to what is visible."""
+        self._wal.read()
+        ends = self._wal.ends(decoder.position, upto)
+        del ends[bisect_left(ends, decoder.position + ROWS_MAX) + 1 :]
+        if not ends or ends[-1] < min(decoder.position + ROWS_MAX, upto):
+            ends.append(upto)
+        return decoder.decode(read_log(db, decoder.position, ends[-1]), ends)
+
+    def _follow_schema(self) -> None:
+        """Brings the captures up to date with their tables. Waits for a capture that is under way."""
+        with self._capturing:
+            with self._reading() as db:
+                outdated = capturing.outdated(db)
+            if outdated and self._verified < 0:
+                self._verified = self._reported
+            with self._writing() if outdated else self._reading() as db:
+                for capture in capturing.outdated(db):
+                    capturing.follow(db, capture, self._verified)
+                self._schema_version = _schema_version(db)
+            self._stale = True
+
+    def _tick(self) -> None:
+        if time.monotonic() >= self._tick_at_s:
+            self._wal.forget(self._pruned)
+            self._pins.tick()
+            self._tick_at_s = time.monotonic() + LOOK_MAX_S
+
+    # The rest
+
+    def notes(self) -> tuple[str, ...]:
+        mode = str(self._writer.execute("PRAGMA journal_mode").fetchone()[0])
+        if mode == "wal":
+            return ()
+        return (
+            f"journal mode is {mode}: transactions may merge, never split; PRAGMA journal_mode = WAL keeps them apart",
+        )
+
+    def close(self) -> None:
+        self._closed = True
+        with self._polling, self._writer_lock:
+            self._pins.close()
+            self._bell.close()
+            self._writer.close()
+            while self._readers:
+                self._readers.pop().close()
+
+    # Connections
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        db = self._reader()
+        try:
+            db.execute("BEGIN")
+            yield db
+        finally:
+            self._return(db)
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            db = self._connect()
+            db.execute("PRAGMA query_only = ON")
+            return db
+
+    def _return(self, db: sqlite3.Connection) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        if self._closed or len(self._readers) >= READERS_MAX:
+            db.close()
+        else:
+            self._readers.append(db)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._writer_lock:
+            db = self._writer
+            if db.in_transaction:
+                raise SourceError(
+                    "a transaction is already open in this thread", hint="write through it, or end it first"
+                )
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise source_error(error, f"{self.path} cannot be written") from error
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def _opened(self) -> sqlite3.Connection:
+        """The first connection. A database that is not there yet is created, in WAL mode."""
+        if not self.path.parent.is_dir():
+            raise SourceError(f"there is no directory {self.path.parent}", hint="create it, or correct the path")
+        new = not self.path.exists()
+        try:
+            db = self._connect()
+            if new:
+                db.execute("PRAGMA journal_mode = WAL")
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            raise source_error(error, f"{self.path} cannot be opened as an SQLite database") from error
+        return db
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise SourceError(f"the source {self.name} is closed")
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        return db
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def _schema_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA schema_version").fetchone()[0])
+
+
+def _encoding(db: sqlite3.Connection) -> str:
+    """By Python's name for it."""
+    names = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
+    return names[db.execute("PRAGMA encoding").fetchone()[0]]

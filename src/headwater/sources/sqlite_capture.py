@@ -1,0 +1,379 @@
+"""What we keep inside an SQLite database: our triggers, our four tables, and how they follow the user's schema.
+
+- `_headwater_log`: one row for each change of a captured table; `seq` is the position. `t` names the capture that wrote
+  it, `op` is i, u or d; s: from here on capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
+- `_headwater_tables`: a capture is one table in one shape. A column added makes a new capture.
+- `_headwater_mixed`: columns that did not keep to their type, as told by log rows that are pruned by now.
+- `_headwater_replaced`: see `sqlite_triggers`.
+
+Functions on a connection inside a transaction of the caller's; nothing here begins or commits one.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headwater.model.errors import SourceError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.sources.sqlite_schema import (
+    OURS,
+    Field,
+    Shape,
+    Term,
+    UniqueKey,
+    declared_type,
+    default_of,
+    kind_of,
+    quoted,
+    read_shape,
+)
+from headwater.sources.sqlite_triggers import LOG, WATCHED, trigger_names, triggers
+
+TABLES = "_headwater_tables"
+MIXED = "_headwater_mixed"
+COLUMNS_MAX = 990  # an SQLite table has at most 2,000 columns and the log needs two for each
+_SCHEMA_IDS = 1024  # of one capture: one more for each column that becomes mixed
+_SCAN_COLUMNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """One table in one shape. Log rows up to `since` are older than `types`; None while the types are being found."""
+
+    id: int
+    shape: Shape
+    types: tuple[Type, ...]
+    since: int | None
+    over: bool
+
+    def table(self, mixed: frozenset[int] = frozenset()) -> Table:
+        columns = tuple(
+            Column(
+                field.name,
+                Type.ANY if place in mixed else self.types[place],
+                field.declared,
+                field.collation,
+                not field.not_null,
+                default_of(field),
+            )
+            for place, field in enumerate(self.shape.fields)
+        )
+        key = tuple(self.shape.names[place] for place in self.shape.key)
+        return Table(self.shape.name, columns, key, self.id * _SCHEMA_IDS + len(mixed))
+
+
+# Reading
+
+
+def installed(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (LOG,)).fetchone() is not None
+
+
+def position(db: sqlite3.Connection) -> int:
+    """The last seq. The last row of the log is never pruned."""
+    try:
+        return int(db.execute(f"SELECT max(seq) FROM {LOG}").fetchone()[0] or 0)
+    except sqlite3.OperationalError:
+        if installed(db):
+            raise
+        return 0
+
+
+def captures(db: sqlite3.Connection) -> dict[int, Capture]:
+    if not installed(db):
+        return {}
+    rows = db.execute(f"SELECT id, shape, types, since, over FROM {TABLES}")
+    return {
+        id: Capture(id, _shape(json.loads(shape)), tuple(map(Type, json.loads(types))), since, bool(over))
+        for id, shape, types, since, over in rows
+    }
+
+
+def active(db: sqlite3.Connection, name: str) -> Capture | None:
+    """The capture of a table that is not over."""
+    found = (capture for capture in captures(db).values() if capture.shape.name == name and not capture.over)
+    return next(found, None)
+
+
+def _shape(raw: dict[str, Any]) -> Shape:
+    fields = tuple(Field(**field) for field in raw.pop("fields"))
+    unique = tuple(UniqueKey(tuple(Term(**term) for term in key["terms"]), key["where"]) for key in raw.pop("unique"))
+    return Shape(**{**raw, "key": tuple(raw["key"]), "fields": fields, "unique": unique})
+
+
+def mixed_columns(db: sqlite3.Connection, capture: Capture, upto: int) -> frozenset[int]:
+    """The places of the columns that held another type than the capture's in some log row up to `upto`."""
+    known = {place for (place,) in db.execute(f"SELECT c FROM {MIXED} WHERE t = ?", (capture.id,))}
+    return frozenset(known) | _misfits(db, capture, capture.since or 0, upto)
+
+
+def _misfits(db: sqlite3.Connection, capture: Capture, after: int, upto: int) -> frozenset[int]:
+    kinds = _logged_kinds(db, capture.id, len(capture.types), after, upto)
+    return frozenset(
+        place
+        for place, (type, found) in enumerate(zip(capture.types, kinds, strict=True))
+        if type is not Type.ANY and found - {type}
+    )
+
+
+def _logged_kinds(db: sqlite3.Connection, id: int, count: int, after: int, upto: int) -> list[set[Type]]:
+    source = f"{LOG} WHERE t = {id} AND op IN ('i', 'u') AND seq > {after} AND seq <= {upto}"
+    return _kinds(db, source, [f"n{place}" for place in range(count)])
+
+
+def _kinds(db: sqlite3.Connection, source: str, values: Sequence[str]) -> list[set[Type]]:
+    """The types that each value has in the rows of a source."""
+    kinds = [Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB]
+    found: list[set[Type]] = []
+    for start in range(0, len(values), _SCAN_COLUMNS):
+        part = values[start : start + _SCAN_COLUMNS]
+        tests = ", ".join(f"max(typeof({value}) = '{kind.value}')" for value in part for kind in kinds)
+        flags = db.execute(f"SELECT {tests} FROM {source}").fetchone()
+        found += [
+            {kind for kind, flag in zip(kinds, flags[at : at + 4], strict=True) if flag}
+            for at in range(0, len(flags), 4)
+        ]
+    return found
+
+
+# Capturing
+
+
+def begin(db: sqlite3.Connection, name: str) -> Capture:
+    """Creates what is missing and puts triggers on the table. Its types are still to be found, by `settle`."""
+    shape = capturable(db, name)
+    _create(db, len(shape.fields))
+    types = tuple(declared_type(field, shape.strict) for field in shape.fields)
+    capture = _insert(db, shape, types, None)
+    _install(db, capture)
+    return capture
+
+
+def settle(db: sqlite3.Connection, capture: Capture) -> tuple[tuple[Type, ...], int]:
+    """The types that hold for every value in the table and in the log so far. Reads only: it may take long."""
+    upto = position(db)
+    logged = _logged_kinds(db, capture.id, len(capture.types), 0, upto)
+    stored = _stored_kinds(db, capture.shape, 0)
+    fields = capture.shape.fields
+    types = tuple(
+        _chosen(field, capture.shape.strict, one | other)
+        for field, one, other in zip(fields, logged, stored, strict=True)
+    )
+    return types, upto
+
+
+def settled(db: sqlite3.Connection, capture: Capture, types: tuple[Type, ...], since: int) -> None:
+    raw = json.dumps([type.value for type in types])
+    db.execute(f"UPDATE {TABLES} SET types = ?, since = ? WHERE id = ?", (raw, since, capture.id))
+
+
+def capturable(db: sqlite3.Connection, name: str) -> Shape:
+    """The shape of a table, or an error that says why it cannot be captured."""
+    found = kind_of(db, name)
+    if found is None:
+        raise SourceError(f"there is no table {name!r} in the database", hint="check the spelling of the name")
+    name, kind = found
+    if kind != "table" or name.startswith(("sqlite_", OURS)):
+        what = kind if kind != "table" else "internal table"
+        raise SourceError(
+            f"{name!r} is a {what}: its changes cannot be captured", hint="query the tables it reads from"
+        )
+    shape = read_shape(db, name)
+    if len(shape.fields) > COLUMNS_MAX:
+        raise SourceError(f"table {name!r} has {len(shape.fields)} columns; at most {COLUMNS_MAX} can be captured")
+    if shape.rowid is None and not shape.key:
+        raise SourceError(f"columns of {name!r} hide its rowid and it has no key", hint="give it a primary key")
+    return shape
+
+
+def _chosen(field: Field, strict: bool, found: set[Type]) -> Type:
+    """The one type of all values; the declared one where there are none."""
+    declared = declared_type(field, strict)
+    if strict or not found:
+        return declared
+    return found.pop() if len(found) == 1 else Type.ANY
+
+
+def _stored_kinds(db: sqlite3.Connection, shape: Shape, first: int) -> list[set[Type]]:
+    if shape.strict:
+        return [set() for _ in shape.fields[first:]]
+    return _kinds(db, quoted(shape.name), [quoted(name) for name in shape.names[first:]])
+
+
+def _create(db: sqlite3.Connection, width: int) -> None:
+    db.execute(f"CREATE TABLE IF NOT EXISTS {LOG}(seq INTEGER PRIMARY KEY AUTOINCREMENT, t INTEGER, op TEXT)")
+    db.execute(f"CREATE TABLE IF NOT EXISTS {WATCHED}(id INTEGER PRIMARY KEY, t INTEGER, k INTEGER)")
+    db.execute(f"CREATE TABLE IF NOT EXISTS {MIXED}(t INTEGER, c INTEGER, PRIMARY KEY (t, c)) WITHOUT ROWID")
+    db.execute(
+        f"CREATE TABLE IF NOT EXISTS {TABLES}"
+        "(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, shape TEXT, types TEXT, since INTEGER, over INTEGER)"
+    )
+    for place in range(_width(db), width):
+        db.execute(f"ALTER TABLE {LOG} ADD COLUMN o{place}")
+        db.execute(f"ALTER TABLE {LOG} ADD COLUMN n{place}")
+        db.execute(f"ALTER TABLE {WATCHED} ADD COLUMN o{place}")
+
+
+def _width(db: sqlite3.Connection) -> int:
+    return (int(db.execute("SELECT count(*) FROM pragma_table_info(?)", (LOG,)).fetchone()[0]) - 3) // 2
+
+
+def _insert(db: sqlite3.Connection, shape: Shape, types: tuple[Type, ...], since: int | None) -> Capture:
+    values = (shape.name, json.dumps(asdict(shape)), json.dumps([type.value for type in types]), since)
+    cursor = db.execute(f"INSERT INTO {TABLES}(name, shape, types, since, over) VALUES (?, ?, ?, ?, 0)", values)
+    assert cursor.lastrowid is not None
+    return Capture(cursor.lastrowid, shape, types, since, False)
+
+
+def _install(db: sqlite3.Connection, capture: Capture) -> None:
+    _uninstall(db, capture.id)
+    for sql in triggers(capture.shape, capture.id).values():
+        db.execute(sql)
+
+
+def _uninstall(db: sqlite3.Connection, id: int) -> None:
+    for name in trigger_names(id):
+        db.execute(f"DROP TRIGGER IF EXISTS {name}")
+    db.execute(f"DELETE FROM {WATCHED} WHERE t = ?", (id,))
+
+
+# Following the schema
+
+
+def outdated(db: sqlite3.Connection) -> list[Capture]:
+    """The captures whose tables have changed in a way that asks for `follow`."""
+    living = [capture for capture in captures(db).values() if not capture.over]
+    return [capture for capture in living if not _up_to_date(db, capture)]
+
+
+def follow(db: sqlite3.Connection, capture: Capture, verified: int) -> None:
+    """Brings a capture up to date with its table, or ends it. Until `verified` it is known to have been."""
+    shape = _present(db, capture)
+    if isinstance(shape, str):
+        end(db, capture, shape)
+        return
+    blind = set(shape.unique) - set(capture.shape.unique) or _shadowed(db, capture)
+    if blind and _written(db, capture, verified):
+        end(db, capture, f"a unique index or a trigger was added to {shape.name} while rows were being written")
+    elif len(shape.fields) > len(capture.shape.fields):
+        _extend(db, capture, shape)
+    else:
+        renewed = Capture(capture.id, shape, capture.types, capture.since, False)
+        db.execute(f"UPDATE {TABLES} SET shape = ? WHERE id = ?", (json.dumps(asdict(shape)), capture.id))
+        _install(db, renewed)
+
+
+def end(db: sqlite3.Connection, capture: Capture, reason: str) -> None:
+    db.execute(f"UPDATE {TABLES} SET over = 1 WHERE id = ?", (capture.id,))
+    db.execute(f"INSERT INTO {LOG}(t, op, n0) VALUES (?, 'g', ?)", (capture.id, reason))
+    _uninstall(db, capture.id)
+
+
+def _up_to_date(db: sqlite3.Connection, capture: Capture) -> bool:
+    return _present(db, capture) == capture.shape and not _shadowed(db, capture)
+
+
+def _present(db: sqlite3.Connection, capture: Capture) -> Shape | str:
+    """The table as it is now; or the reason why it is not the one that was captured."""
+    name = capture.shape.name
+    on = _trigger_tables(db, capture)
+    if kind_of(db, name) != (name, "table"):
+        moved = next((table for table in on if table != name), None)
+        return f"table {name} was renamed to {moved}" if moved else f"table {name} was dropped"
+    if len(on) != len(triggers(capture.shape, capture.id)) or set(on) != {name}:
+        return f"table {name} was replaced by another one"
+    shape = read_shape(db, name)
+    before, after = capture.shape.fields, shape.fields[: len(capture.shape.fields)]
+    if before != after:
+        changed = next((old.name for old, new in zip(before, after, strict=False) if old != new), before[-1].name)
+        return f"column {changed} of table {name} was renamed, dropped or given another type"
+    return shape if shape.key == capture.shape.key else f"table {name} has another primary key"
+
+
+def _trigger_tables(db: sqlite3.Connection, capture: Capture) -> list[str]:
+    names = trigger_names(capture.id)
+    marks = ", ".join("?" * len(names))
+    rows = db.execute(f"SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger' AND name IN ({marks})", names)
+    return [table for (table,) in rows]
+
+
+def _shadowed(db: sqlite3.Connection, capture: Capture) -> bool:
+    """Another trigger of the table is newer than ours and fires first."""
+    rows = db.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? ORDER BY rowid", (capture.shape.name,)
+    )
+    ours = [name in trigger_names(capture.id) for (name,) in rows]
+    return sorted(ours) != ours
+
+
+def _written(db: sqlite3.Connection, capture: Capture, verified: int) -> bool:
+    sql = f"SELECT 1 FROM {LOG} WHERE t = ? AND seq > ? AND op IN ('i', 'u') LIMIT 1"
+    return db.execute(sql, (capture.id, verified)).fetchone() is not None
+
+
+def _extend(db: sqlite3.Connection, old: Capture, shape: Shape) -> None:
+    """A new capture with the added columns. Rows older than the columns hold their defaults; for those that hold
+    something else by now, because they were written before we noticed, an update is logged."""
+    first = len(old.shape.fields)
+    mixed = mixed_columns(db, old, position(db))
+    kept = tuple(Type.ANY if place in mixed else type for place, type in enumerate(old.types))
+    kinds = _stored_kinds(db, shape, first)
+    added = tuple(_chosen(field, shape.strict, found) for field, found in zip(shape.fields[first:], kinds, strict=True))
+    _create(db, len(shape.fields))
+    db.execute(f"UPDATE {TABLES} SET over = 1 WHERE id = ?", (old.id,))
+    _uninstall(db, old.id)
+    new = _insert(db, shape, kept + added, position(db) + 1)
+    _install(db, new)
+    db.execute(f"INSERT INTO {LOG}(t, op, o0) VALUES (?, 's', ?)", (new.id, old.id))
+    _log_added(db, new, first)
+
+
+def _log_added(db: sqlite3.Connection, capture: Capture, first: int) -> None:
+    fields = capture.shape.fields
+    defaults = [default_of(field) for field in fields[first:]]
+    names = [quoted(field.name) for field in fields]
+    marks = [f"?{place + 1}" for place in range(len(defaults))]
+    places = (
+        ", ".join(f"o{place}" for place in range(len(fields)))
+        + ", "
+        + ", ".join(f"n{place}" for place in range(len(fields)))
+    )
+    differs = " OR ".join(f"{name} IS NOT {mark}" for name, mark in zip(names[first:], marks, strict=True))
+    values = ", ".join(names[:first] + marks + names)
+    db.execute(
+        f"INSERT INTO {LOG}(t, op, {places}) SELECT {capture.id}, 'u', {values} "
+        f"FROM {quoted(capture.shape.name)} WHERE {differs}",
+        defaults,
+    )
+
+
+# Leaving
+
+
+def prune(db: sqlite3.Connection, upto: int, rows_max: int) -> int:
+    """Removes the oldest rows of the log, all but the last one; how many. What they told about types is kept."""
+    (first,) = db.execute(f"SELECT min(seq) FROM {LOG}").fetchone()
+    last = min(upto, (first or 0) + rows_max - 1, position(db) - 1)
+    if first is None or last < first:
+        return 0
+    for capture in captures(db).values():
+        misfits = _misfits(db, capture, capture.since or 0, last) if capture.since is not None else frozenset()
+        db.executemany(f"INSERT OR IGNORE INTO {MIXED} VALUES (?, ?)", [(capture.id, place) for place in misfits])
+    return db.execute(f"DELETE FROM {LOG} WHERE seq <= ?", (last,)).rowcount
+
+
+def detach(db: sqlite3.Connection) -> list[str]:
+    """Removes all that is ours, and says what."""
+    like = OURS.replace("_", r"\_") + "%"
+    rows = db.execute(
+        r"SELECT type, name FROM sqlite_schema WHERE name LIKE ? ESCAPE '\' AND type IN ('table', 'trigger')", (like,)
+    )
+    ours = sorted(rows.fetchall(), reverse=True)
+    for kind, name in ours:
+        db.execute(f"DROP {kind.upper()} IF EXISTS {quoted(name)}")
+    return [f"{kind} {name}" for kind, name in ours]

@@ -1,0 +1,147 @@
+"""Turns rows of `_headwater_log` into transactions and schema changes. Pure: it is handed rows and captures, never a
+connection, and gives the same answer for the same rows, wherever it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.model.change import Change, Transaction
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type
+from headwater.sources.source import SchemaChange
+from headwater.sources.sqlite_capture import Capture
+
+Item = Transaction | SchemaChange
+LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
+
+_TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
+
+
+class Garbled(bytes):
+    """Text that is not UTF-8. It cannot be passed on as text, and as a blob it would be another value."""
+
+
+def text_or_garbled(data: bytes) -> str | Garbled:
+    """A `text_factory` for rows that the ordinary one refuses."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Garbled(data)
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Where the reading of the log stands. `garbled` collects captures that ended for what they hold, with reasons."""
+
+    position: int
+    captures: Mapping[int, Capture]
+    mixed: dict[int, frozenset[int]]
+    garbled: dict[int, str] = field(default_factory=dict)
+    _tables: dict[int, Table] = field(default_factory=dict)
+    _checked: dict[tuple[int, tuple[type, ...]], frozenset[int]] = field(default_factory=dict)
+
+    def decode(self, rows: Iterable[LogRow], ends: Sequence[int]) -> list[Item]:
+        """All rows after `position` up to the last of `ends`, which are seqs that transactions end with, ascending."""
+        items: list[Item] = []
+        pending: list[LogRow] = []
+        place = 0
+        for row in rows:
+            if row[0] > ends[place]:
+                items += self._transaction(pending, ends[place])
+                pending = []
+                while row[0] > ends[place]:
+                    place += 1
+            if row[2] in "iud":
+                pending.append(row)
+            else:
+                items += self._transaction(pending, row[0] - 1)
+                items += self._schema_change(row)
+                pending = []
+        return items + self._transaction(pending, ends[-1])
+
+    def _transaction(self, rows: list[LogRow], end: int) -> list[Item]:
+        """The transaction, and before it the schema changes that its values ask for."""
+        changes: list[Change] = []
+        items: list[Item] = []
+        for row in rows:
+            capture = self._reported(row)
+            if capture is not None and (change := self._change(capture, row, items)) is not None:
+                _append(changes, change, capture)
+        self.position = end
+        ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
+        kept = tuple(change for change in changes if change.table not in ended)
+        return [*items, Transaction(end, kept)] if kept else items
+
+    def _reported(self, row: LogRow) -> Capture | None:
+        """None for a row that is older than its capture's types, or that comes after the capture's end."""
+        capture = self.captures.get(row[1])
+        if capture is None or capture.since is None or row[0] <= capture.since or capture.id in self.garbled:
+            return None
+        return capture
+
+    def _change(self, capture: Capture, row: LogRow, items: list[Item]) -> Change | None:
+        end = 3 + 2 * len(capture.types)
+        old: Row | None = row[3:end:2] if row[2] != "i" else None
+        new: Row | None = row[4:end:2] if row[2] != "d" else None
+        for image in (old, new):
+            if image is not None and (odd := self._misfits(capture, image)):
+                items += self._widened(capture, image, odd)
+        return None if capture.id in self.garbled else Change(capture.shape.name, old, new)
+
+    def _misfits(self, capture: Capture, image: Row) -> frozenset[int]:
+        """The columns whose values do not fit the type they have by now."""
+        kinds = (capture.id, tuple(map(type, image)))
+        found = self._checked.get(kinds)
+        if found is None:
+            found = self._checked[kinds] = frozenset(
+                place
+                for place, kind in enumerate(kinds[1])
+                if kind is Garbled or (kind in _TYPES and capture.types[place] not in (_TYPES[kind], Type.ANY))
+            )
+        return found and found - self.mixed.get(capture.id, frozenset())
+
+    def _widened(self, capture: Capture, image: Row, odd: frozenset[int]) -> list[Item]:
+        before = self.table(capture)
+        names = ", ".join(capture.shape.names[place] for place in sorted(odd))
+        if any(type(image[place]) is Garbled for place in odd):
+            reason = f"table {before.name} holds text that is not valid UTF-8, in {names}"
+            self.garbled[capture.id] = reason
+            return [SchemaChange(self.position, before, None, reason)]
+        self.mixed[capture.id] = self.mixed.get(capture.id, frozenset()) | odd
+        self._tables.pop(capture.id)
+        reason = f"table {before.name} holds values of another type than before, in {names}"
+        return [SchemaChange(self.position, before, self.table(capture), reason)]
+
+    def _schema_change(self, row: LogRow) -> list[Item]:
+        self.position = seq = row[0]
+        capture = self.captures.get(row[1])
+        if capture is None:
+            return []
+        if row[2] == "g":
+            told = capture.id in self.garbled or capture.since is None
+            return [] if told else [SchemaChange(seq, self.table(capture), None, row[4])]
+        before = self.captures[row[3]]
+        if before.id in self.garbled:
+            self.garbled[capture.id] = self.garbled[before.id]
+            return []
+        reason = f"columns were added to table {capture.shape.name}"
+        return [SchemaChange(seq, self.table(before), self.table(capture), reason)]
+
+    def table(self, capture: Capture) -> Table:
+        if capture.id not in self._tables:
+            self._tables[capture.id] = capture.table(self.mixed.get(capture.id, frozenset()))
+        return self._tables[capture.id]
+
+
+def _append(changes: list[Change], change: Change, capture: Capture) -> None:
+    """A row that refers to itself is updated by its own cascade before the update that caused it is logged: the two
+    become one."""
+    if capture.shape.refers_to_itself and change.old is not None:
+        for place in reversed(range(len(changes))):
+            inner = changes[place]
+            if inner.table == change.table and inner.old == change.new and inner.new is not None:
+                changes[place] = Change(change.table, change.old, inner.new)
+                return
+    changes.append(change)

@@ -1,0 +1,316 @@
+"""What a database file and a database in memory have in common: everything but how their changes are waited for.
+
+A subclass lends connections: `_reading`, inside a read transaction, and `_writing`, inside a write transaction that
+commits at the end of the block. Nothing here holds on to one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.schema import Column, Table
+from headwater.model.value import to_array
+from headwater.sources import sqlite_capture as capturing
+from headwater.sources.source import Answer, Params, Snapshot
+from headwater.sources.sqlite_decode import Decoder, text_or_garbled
+from headwater.sources.sqlite_schema import Shape, declared_type, default_of, quoted, read_shape, table_names
+from headwater.sources.sqlite_triggers import LOG
+
+PRUNE_ROWS_MIN = 4096  # fewer are not worth a transaction
+PRUNE_ROWS_MAX = 4096  # of one transaction: writers wait meanwhile
+_ENVIRONMENT = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_SCHEMA,
+}
+
+
+class SqliteOrigin(ABC):
+    """The part of `Source` that needs only connections."""
+
+    name: str
+    dialect = "sqlite"
+
+    def __init__(self) -> None:
+        self._capturing = threading.RLock()
+        self._pruned = 0
+        self._stale = True  # captures have changed since the decoder read them
+        self._verified = -1  # until there every capture is known to have fitted its table
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    def tables(self) -> tuple[Table, ...]:
+        with self._reading() as db:
+            known = {
+                one.shape.name: one for one in capturing.captures(db).values() if not one.over and one.since is not None
+            }
+            return tuple(self._table(db, name, known.get(name)) for name in table_names(db))
+
+    def _table(self, db: sqlite3.Connection, name: str, capture: capturing.Capture | None) -> Table:
+        shape = read_shape(db, name)
+        if capture is None or capture.shape.fields != shape.fields:
+            return declared_table(shape)
+        return capture.table(capturing.mixed_columns(db, capture, capturing.position(db)))
+
+    def capture(self, table: str) -> Table:
+        with self._capturing:
+            with self._writing() as db:
+                name = capturing.capturable(db, table).name
+                for capture in capturing.outdated(db):
+                    capturing.follow(db, capture, self._verified)
+                capture = capturing.active(db, name) or capturing.begin(db, name)
+            if capture.since is None:
+                self._settle(capture)
+            with self._reading() as db:
+                found = capturing.captures(db)[capture.id]
+                return found.table(capturing.mixed_columns(db, found, capturing.position(db)))
+
+    def _settle(self, capture: capturing.Capture) -> None:
+        with self._reading() as db:
+            types, since = capturing.settle(db, capture)
+        with self._writing() as db:
+            capturing.settled(db, capture, types, since)
+        self._stale = True
+
+    def position(self) -> int:
+        with self._reading() as db:
+            return capturing.position(db)
+
+    def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
+        return SqliteSnapshot(self._reading(), table, rows_max)
+
+    def query(self, sql: str, params: Params = ()) -> Answer:
+        with self._reading() as db, _speaking(sql):
+            cursor = db.execute(sql, params)
+            if cursor.description is None:
+                raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
+            columns = tuple(column[0] for column in cursor.description)
+            return Answer(columns, cursor.fetchall(), capturing.position(db))
+
+    def prepare(self, sql: str) -> None:
+        with self._reading() as db, _speaking(sql):
+            db.execute(f"EXPLAIN {sql}", [None] * _parameters(db, sql))
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        with self.transaction() as tx:
+            tx.execute(sql, params)
+        return tx.position
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
+        with self.transaction() as tx:
+            tx.executemany(sql, rows)
+        return tx.position
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteWrites]:
+        with self._writing() as db:
+            writes = SqliteWrites(db)
+            yield writes
+            writes.position = capturing.position(db)
+
+    def forget(self, position: int) -> None:
+        if position - self._pruned < PRUNE_ROWS_MIN:
+            return
+        while self._prune(position):
+            pass
+        self._pruned = position
+
+    def _prune(self, position: int) -> bool:
+        with self._writing() as db:
+            return capturing.installed(db) and capturing.prune(db, position, PRUNE_ROWS_MAX) == PRUNE_ROWS_MAX
+
+    def detach(self) -> list[str]:
+        with self._capturing, self._writing() as db:
+            return capturing.detach(db)
+
+    def _decoder(self, db: sqlite3.Connection, after: int) -> Decoder:
+        """Reads on from a position, with the types as they were there."""
+        self._refuse_backwards(after, capturing.position(db))
+        decoder = Decoder(after, {}, {})
+        if capturing.installed(db):
+            self._refuse_pruned(db, after)
+            self._load(db, decoder)
+        return decoder
+
+    def _refuse_backwards(self, after: int, last: int) -> None:
+        if after > last:
+            raise SourceError(
+                f"the log of {self.name} ends at {last}, before position {after}: "
+                "the database was replaced, restored or detached",
+                hint="start again with a fresh data directory",
+            )
+
+    def _refuse_pruned(self, db: sqlite3.Connection, after: int) -> None:
+        first = db.execute(f"SELECT min(seq) FROM {LOG}").fetchone()[0]
+        if first is not None and first > after + 1:
+            raise SourceError(
+                f"the changes after position {after} are gone: the log begins at {first}",
+                hint="start again with a fresh data directory",
+            )
+
+    def _load(self, db: sqlite3.Connection, decoder: Decoder) -> None:
+        """The captures there are by now. What the decoder has learned about their types, it knows better."""
+        decoder.captures = capturing.captures(db)
+        for id, capture in decoder.captures.items():
+            if id not in decoder.mixed and capture.since is not None:
+                decoder.mixed[id] = capturing.mixed_columns(db, capture, decoder.position)
+
+    def _end_garbled(self, decoder: Decoder) -> None:
+        """Takes the triggers off tables whose text cannot be read."""
+        over = [id for id in decoder.garbled if not decoder.captures[id].over]
+        if over:
+            with self._writing() as db:
+                known = capturing.captures(db)
+                for id in over:
+                    if not known[id].over:
+                        capturing.end(db, known[id], decoder.garbled[id])
+                decoder.captures = capturing.captures(db)
+
+
+class SqliteWrites:
+    """Statements inside the transaction that `transaction()` holds open."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.position = 0
+
+    def execute(self, sql: str, params: Params = ()) -> None:
+        with _speaking(sql):
+            self._db.execute(sql, params)
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> None:
+        with _speaking(sql):
+            self._db.executemany(sql, rows)
+
+
+class SqliteSnapshot:
+    """A captured table in one read transaction, which ends with the `with` block."""
+
+    def __init__(self, reading: AbstractContextManager[sqlite3.Connection], table: str, rows_max: int) -> None:
+        self._stack = ExitStack()
+        self._db = self._stack.enter_context(reading)
+        self._rows_max = rows_max
+        try:
+            self.position = capturing.position(self._db)
+            self.table = self._fitting(table)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fitting(self, name: str) -> Table:
+        capture = capturing.active(self._db, capturing.capturable(self._db, name).name)
+        if capture is None or capture.since is None:
+            raise SourceError(f"table {name!r} is not captured", hint="capture it first")
+        return capture.table(capturing.mixed_columns(self._db, capture, self.position))
+
+    def __iter__(self) -> Iterator[Any]:
+        columns = ", ".join(quoted(name) for name in self.table.names)
+        try:
+            cursor = self._db.execute(f"SELECT {columns} FROM {quoted(self.table.name)}")
+            while rows := cursor.fetchmany(self._rows_max):
+                yield self._batch(rows)
+        except (sqlite3.OperationalError, UnicodeError) as error:
+            raise SourceError(f"table {self.table.name!r} cannot be read: {error}", hint=_utf8_hint(error)) from error
+
+    def _batch(self, rows: list[tuple[Any, ...]]) -> Any:
+        values = zip(*rows, strict=True)
+        arrays = [to_array(column, one.type) for column, one in zip(values, self.table.columns, strict=True)]
+        return pa.record_batch(arrays, schema=self.table.arrow)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def declared_table(shape: Shape) -> Table:
+    """A table that is not captured yet, with the types of its declarations."""
+    columns = tuple(
+        Column(
+            one.name, declared_type(one, shape.strict), one.declared, one.collation, not one.not_null, default_of(one)
+        )
+        for one in shape.fields
+    )
+    return Table(shape.name, columns, tuple(shape.names[place] for place in shape.key))
+
+
+def read_log(db: sqlite3.Connection, after: int, upto: int) -> list[tuple[Any, ...]]:
+    """The log's rows in (after, upto]. Text that is not UTF-8 comes as `Garbled`."""
+    sql = f"SELECT * FROM {LOG} WHERE seq > ? AND seq <= ? ORDER BY seq"
+    try:
+        return db.execute(sql, (after, upto)).fetchall()
+    except sqlite3.OperationalError as error:
+        if "UTF-8" not in str(error):
+            raise
+    db.text_factory = text_or_garbled
+    try:
+        return db.execute(sql, (after, upto)).fetchall()
+    finally:
+        db.text_factory = str
+
+
+def source_error(error: sqlite3.Error, what: str) -> SourceError:
+    """SQLite's words, and what to do about them."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    hints = {
+        sqlite3.SQLITE_BUSY: "another connection holds a write transaction open for too long; let it commit",
+        sqlite3.SQLITE_READONLY: "make the file and its directory writable for this process",
+        sqlite3.SQLITE_CANTOPEN: "check that the path exists and may be opened by this process",
+        sqlite3.SQLITE_NOTADB: "give the path of an SQLite database",
+        sqlite3.SQLITE_CORRUPT: "check the file with PRAGMA integrity_check",
+    }
+    return SourceError(f"{what}: {error}", hint=hints.get(code))
+
+
+@contextmanager
+def _speaking(sql: str) -> Iterator[None]:
+    """Errors of the user's statement in the origin's words."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _ENVIRONMENT and isinstance(error, sqlite3.Error):
+            raise source_error(error, "the database did not take the statement") from error
+        raise SqlError(str(error), sql=sql) from error
+    except (OverflowError, UnicodeError, ValueError) as error:
+        raise SqlError(f"a value or the SQL cannot be passed to SQLite: {error}", sql=sql) from error
+
+
+def _parameters(db: sqlite3.Connection, sql: str) -> int:
+    """How many values the statement wants bound: the driver says it only in its complaint."""
+    try:
+        db.execute(f"EXPLAIN {sql}")
+    except sqlite3.ProgrammingError as error:
+        words = str(error).replace(",", " ").split()
+        return int(words[words.index("uses") + 1]) if "uses" in words else 0
+    return 0
+
+
+def _utf8_hint(error: Exception) -> str | None:
+    return "repair the text that is not valid UTF-8, or store it as a BLOB" if "UTF-8" in str(error) else None

@@ -1,0 +1,100 @@
+"""A read transaction on a database file that moves forward, so that no commit leaves the WAL before it is looked at.
+
+While a read transaction is open on a WAL, the WAL is not started over: all commits after it stay readable. So the next
+one is always opened before the last is closed. That lets the WAL grow; `let_go` gives it a chance to start over while
+no writer can slip in between. Outside WAL mode nothing is pinned, for a reader would keep writers waiting.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from headwater.sources.sqlite_wal import WalReader
+
+WAL_BYTES_MAX = 8 << 20
+LET_GO_BUSY_MS = 200
+
+
+class Pins:
+    """Belongs to one thread at a time."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], wal: WalReader) -> None:
+        self._held, self._free, self._gate = connect(), connect(), connect()
+        self._gate.execute(f"PRAGMA busy_timeout = {LET_GO_BUSY_MS}")
+        self._wal = wal
+        self._bytes_tried = 0  # the WAL's size when it was last let go of
+        self._bytes_quiet = 0  # the WAL's size when it was last looked at
+        self._bytes_settled = 0
+
+    @contextmanager
+    def forward(self) -> Iterator[sqlite3.Connection]:
+        """The present state, in a read transaction; what was pinned before is let go of at the end of the block."""
+        db = self._free
+        _begin(db)
+        try:
+            yield db
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        _finish(self._held)
+        self._held, self._free = db, self._held
+        if not self.pinned:
+            _finish(db)
+
+    @property
+    def pinned(self) -> bool:
+        return bool(self._held.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+
+    def tick(self) -> None:
+        """Now and then: keeps the WAL from growing, and out of the way of another process's checkpoint."""
+        if not self.pinned:
+            return
+        self._wal.read()
+        size = self._wal.bytes_read
+        self._bytes_tried = min(self._bytes_tried, size)
+        if size - self._bytes_tried > WAL_BYTES_MAX:
+            self._bytes_tried = size
+            self.let_go()
+        elif size == self._bytes_quiet != self._bytes_settled:
+            self._bytes_settled = size
+            self._checkpoint()
+            self._move()
+        self._bytes_quiet = size
+
+    def let_go(self) -> None:
+        """With all of the WAL read and copied into the database, and every writer held off, pins anew: such a pin is on
+        the database itself, and the next writer starts the WAL over."""
+        self._checkpoint()  # most of it, while writers go on
+        try:
+            self._gate.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:  # somebody writes for long: later, then
+            return
+        try:
+            self._move()
+            self._checkpoint()
+            self._move()
+        finally:
+            self._gate.execute("ROLLBACK")
+
+    def close(self) -> None:
+        for db in (self._held, self._free, self._gate):
+            db.close()
+
+    def _move(self) -> None:
+        with self.forward():
+            self._wal.read()
+
+    def _checkpoint(self) -> None:
+        self._free.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+def _begin(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN")
+    db.execute("SELECT 1 FROM sqlite_schema").fetchone()
+
+
+def _finish(db: sqlite3.Connection) -> None:
+    if db.in_transaction:
+        db.execute("COMMIT")

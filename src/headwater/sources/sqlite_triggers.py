@@ -1,0 +1,198 @@
+"""The SQL of the triggers that write a table's changes into `_headwater_log`. Text only; nothing is executed here.
+
+AFTER triggers log what happened. What they cannot see is REPLACE: it removes the rows in the way of a new one and fires
+no delete trigger for them (or does, where the writer has `recursive_triggers` on). So BEFORE triggers put every row
+that the new one might conflict with under watch, in `_headwater_replaced`; and whenever one of our triggers runs and a
+watched row is not there any more, that row was replaced, and its deletion is logged. Nothing follows from being under
+watch alone: INSERT OR IGNORE, UPSERT and failed statements leave watched rows behind that are simply still there.
+
+Watched rows are known by their values, not by their rowids, which VACUUM changes. Not seen: rows replaced by giving an
+explicit rowid to a table that has no INTEGER PRIMARY KEY.
+
+SQLite fires the newest trigger first. Ours must be the newest of a table, so that they log an insert before another
+AFTER trigger goes on to update the row.
+"""
+
+from __future__ import annotations
+
+from headwater.sources.sqlite_schema import Field, Shape, Term, UniqueKey, quoted
+
+LOG = "_headwater_log"
+WATCHED = "_headwater_replaced"
+WATCHED_MAX = 16  # the newest stay; a statement watches one row for each unique key, and only triggers nest statements
+
+_EVENTS = {
+    "bi": "BEFORE INSERT",
+    "bu": "BEFORE UPDATE",
+    "ai": "AFTER INSERT",
+    "au": "AFTER UPDATE",
+    "ad": "AFTER DELETE",
+}
+
+
+def trigger_names(capture: int) -> tuple[str, ...]:
+    return tuple(f"_headwater_{capture}_{kind}" for kind in _EVENTS)
+
+
+def triggers(shape: Shape, capture: int) -> dict[str, str]:
+    """The CREATE TRIGGER statements by name. A table without unique keys needs no BEFORE triggers."""
+    bodies = _bodies_with_keys(shape, capture) if shape.unique else _bodies(shape, capture)
+    return {name: _trigger(shape, name, *bodies[kind]) for kind, name in _named(capture) if kind in bodies}
+
+
+def _named(capture: int) -> list[tuple[str, str]]:
+    return list(zip(_EVENTS, trigger_names(capture), strict=True))
+
+
+def _trigger(shape: Shape, name: str, *statements: str) -> str:
+    event = _EVENTS[name[-2:]]
+    when = _key_changes(shape) if name.endswith("bu") else ""
+    return (
+        f"CREATE TRIGGER {name} {event} ON {quoted(shape.name)} {when}BEGIN\n  " + ";\n  ".join(statements) + ";\nEND"
+    )
+
+
+def _bodies(shape: Shape, capture: int) -> dict[str, list[str]]:
+    return {"ai": [_inserted(shape, capture)], "au": [_updated(shape, capture)], "ad": [_deleted(shape, capture)]}
+
+
+def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
+    updated_row = f"{WATCHED}.t = {capture} AND {_is_watched_as(shape, 'OLD')}"
+    follow = f"UPDATE {WATCHED} SET {_images(shape)} WHERE {updated_row}"
+    unwatch = f"DELETE FROM {WATCHED} WHERE {updated_row}"
+    gone, gone_beside_new = _gone(shape, ""), _gone(shape, "NEW")
+    gone_beside_both = f"NOT ({_is_watched_as(shape, 'OLD')}) AND {gone_beside_new}"
+    return {
+        "bi": [*_log_replaced(shape, capture, gone), *_watch(shape, capture, "")],
+        "bu": [*_log_replaced(shape, capture, gone), *_watch(shape, capture, "OLD")],
+        "ai": [*_log_replaced(shape, capture, gone_beside_new), _inserted(shape, capture)],
+        "au": [*_log_replaced(shape, capture, gone_beside_both), follow, _updated(shape, capture)],
+        "ad": [unwatch, *_log_replaced(shape, capture, gone), _deleted(shape, capture)],
+    }
+
+
+# What is logged
+
+
+def _inserted(shape: Shape, capture: int) -> str:
+    return f"INSERT INTO {LOG}(t, op, {_places(shape, 'n')}) VALUES ({capture}, 'i', {_values(shape, 'NEW')})"
+
+
+def _deleted(shape: Shape, capture: int) -> str:
+    return f"INSERT INTO {LOG}(t, op, {_places(shape, 'o')}) VALUES ({capture}, 'd', {_values(shape, 'OLD')})"
+
+
+def _updated(shape: Shape, capture: int) -> str:
+    return (
+        f"INSERT INTO {LOG}(t, op, {_places(shape, 'o')}, {_places(shape, 'n')}) "
+        f"VALUES ({capture}, 'u', {_values(shape, 'OLD')}, {_values(shape, 'NEW')})"
+    )
+
+
+def _log_replaced(shape: Shape, capture: int, gone: str) -> list[str]:
+    where = f"{WATCHED}.t = {capture} AND {gone}"
+    places = _places(shape, "o")
+    return [
+        f"INSERT INTO {LOG}(t, op, {places}) SELECT {capture}, 'd', {places} FROM {WATCHED} WHERE {where} ORDER BY id",
+        f"DELETE FROM {WATCHED} WHERE {where}",
+    ]
+
+
+# Who is watched
+
+
+def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
+    """Every row that has a unique key of NEW, but for the one that is being updated."""
+    statements = [_watch_key(shape, capture, number, updated) for number in range(len(shape.unique))]
+    oldest = f"(SELECT max(id) FROM {WATCHED}) - {WATCHED_MAX}"
+    return [*statements, f"DELETE FROM {WATCHED} WHERE id <= {oldest}"]
+
+
+def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
+    known = " AND ".join(f"w.o{place} IS r.{quoted(name)}" for place, name in enumerate(shape.names))
+    conditions = [
+        _conflict(shape, shape.unique[number], "NEW"),
+        *([f"NOT ({_is_row(shape, updated)})"] if updated else []),
+        f"NOT EXISTS (SELECT 1 FROM {WATCHED} AS w WHERE w.t = {capture} AND {known})",
+    ]
+    return (
+        f"INSERT INTO {WATCHED}(t, k, {_places(shape, 'o')}) SELECT {capture}, {number}, {_values(shape, 'r')} "
+        f"FROM {quoted(shape.name)} AS r WHERE {' AND '.join(conditions)}"
+    )
+
+
+def _gone(shape: Shape, beside: str) -> str:
+    """No row has the watched row's key any more; or only the row `beside` has, which took its place."""
+    cases = " ".join(f"WHEN {number} THEN {_missing(shape, key, beside)}" for number, key in enumerate(shape.unique))
+    return f"CASE {WATCHED}.k {cases} END"
+
+
+def _missing(shape: Shape, key: UniqueKey, beside: str) -> str:
+    other = f" AND NOT ({_is_row(shape, beside)})" if beside else ""
+    return f"NOT EXISTS (SELECT 1 FROM {quoted(shape.name)} AS r WHERE {_conflict(shape, key, WATCHED)}{other})"
+
+
+# Comparing rows. `r` is a row of the table.
+
+
+def _conflict(shape: Shape, key: UniqueKey, record: str) -> str:
+    """The row `r` and the record have the same unique key."""
+    terms = [f"{_term(term)} COLLATE {quoted(term.collation)} = {_of(shape, term, record)}" for term in key.terms]
+    return " AND ".join(terms + ([f"({key.where})"] if key.where else []))
+
+
+def _term(term: Term) -> str:
+    return f"({term.sql})" if term.column is None else f"r.{term.sql}"
+
+
+def _of(shape: Shape, term: Term, record: str) -> str:
+    """The record's value of the term. Bare names in an expression find the record, for it is all there is in scope."""
+    if term.column is not None:
+        return _value(shape, term.column, record)
+    names = ", ".join(f"{_value(shape, place, record)} AS {quoted(name)}" for place, name in enumerate(shape.names))
+    return f"(SELECT {term.sql} FROM (SELECT {names}))"
+
+
+def _value(shape: Shape, place: int, record: str) -> str:
+    field = shape.fields[place]
+    if record == WATCHED:
+        return f"{WATCHED}.o{place}"
+    return _or_default(field) if record == "NEW" else f"{record}.{quoted(field.name)}"
+
+
+def _or_default(field: Field) -> str:
+    """REPLACE puts the default where NOT NULL finds a NULL, but only after the BEFORE triggers."""
+    new = f"NEW.{quoted(field.name)}"
+    return f"ifnull({new}, {field.default})" if field.not_null and field.default is not None else new
+
+
+def _is_row(shape: Shape, record: str) -> str:
+    """`r` is the very row of the record."""
+    if shape.rowid is not None:
+        return f"r.{shape.rowid} = {record}.{shape.rowid}"
+    names = [quoted(shape.names[place]) for place in shape.key]
+    return " AND ".join(f"r.{name} COLLATE BINARY IS {record}.{name}" for name in names)
+
+
+def _is_watched_as(shape: Shape, record: str) -> str:
+    return " AND ".join(f"{WATCHED}.o{place} IS {record}.{quoted(name)}" for place, name in enumerate(shape.names))
+
+
+def _key_changes(shape: Shape) -> str:
+    """An update that leaves all unique keys as they are conflicts with nothing."""
+    if any(key.where or any(term.column is None for term in key.terms) for key in shape.unique):
+        return ""
+    columns = sorted({term.sql for key in shape.unique for term in key.terms})
+    return f"WHEN NOT ({' AND '.join(f'OLD.{name} COLLATE BINARY IS NEW.{name}' for name in columns)}) "
+
+
+def _places(shape: Shape, prefix: str) -> str:
+    return ", ".join(f"{prefix}{place}" for place in range(len(shape.fields)))
+
+
+def _values(shape: Shape, record: str) -> str:
+    return ", ".join(f"{record}.{quoted(name)}" for name in shape.names)
+
+
+def _images(shape: Shape) -> str:
+    return ", ".join(f"o{place} = NEW.{quoted(name)}" for place, name in enumerate(shape.names))

@@ -1,0 +1,235 @@
+"""Finds the ends of transactions in SQLite's write-ahead log. Pure functions on bytes, and the file they are read from.
+
+Every transaction that logs a change also writes the page of `sqlite_sequence` that counts our log. So each commit in
+the WAL that holds that page tells the log's last `seq` at that commit. Frames count only when their salts and their running
+checksum say that they belong to the present WAL; what follows the last commit is not read yet.
+
+Only the `-wal` file is ever opened: closing the database or its `-shm` file would drop the locks of the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+HEADER_BYTES = 32
+FRAME_BYTES = 24  # before the page
+READ_BYTES_MAX = 4 << 20
+READ_FRAMES_MIN = 16
+ENDS_MAX = 1 << 20  # remembered; older ones go, and what is read again that far back is merged
+_MAGIC = (0x377F0682, 0x377F0683)  # checksums over little- and big-endian words
+_LEAF_OF_TABLE = 0x0D
+
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`checksum` is what the first frame's checksum starts from."""
+
+    page_bytes: int
+    salts: tuple[int, int]
+    checksum: tuple[int, int]
+    big_endian: bool
+
+    @property
+    def frame_bytes(self) -> int:
+        return FRAME_BYTES + self.page_bytes
+
+
+def parse_header(data: bytes) -> Header | None:
+    """None for anything that is not a whole and valid header."""
+    if len(data) < HEADER_BYTES:
+        return None
+    magic, _, page_bytes, _, salt1, salt2, sum1, sum2 = (
+        int.from_bytes(data[at : at + 4], "big") for at in range(0, 32, 4)
+    )
+    if magic not in _MAGIC or page_bytes < 512 or page_bytes & (page_bytes - 1):
+        return None
+    big_endian = magic == _MAGIC[1]
+    found = checksums(np.frombuffer(data[:24], _words(big_endian)).reshape(1, 6), np.zeros((1, 2), np.uint32))[0]
+    if (int(found[0]), int(found[1])) != (sum1, sum2):
+        return None
+    return Header(page_bytes, (salt1, salt2), (sum1, sum2), big_endian)
+
+
+def checksums(words: Words, before: Words) -> Words:
+    """SQLite's running checksum, for many equally long stretches at once: from `before` over the words of each row.
+
+    A step is s0 += x + s1; s1 += y + s0. That is linear, so all steps of a stretch are one product modulo 2³².
+    """
+    carry, weights = _coefficients(words.shape[1] // 2)
+    result: Words = before @ carry + words.astype(np.uint32, copy=False) @ weights
+    return result
+
+
+@lru_cache(maxsize=16)
+def _coefficients(pairs: int) -> tuple[Words, Words]:
+    weights = np.zeros((pairs * 2, 2), np.uint32)
+    a, b, c, d = 1, 0, 0, 1  # the steps still to come, as a matrix [[a, b], [c, d]]
+    mask = 0xFFFFFFFF
+    for pair in reversed(range(pairs)):
+        weights[2 * pair] = ((a + b) & mask, (c + d) & mask)
+        weights[2 * pair + 1] = (b, d)
+        a, b, c, d = (a + b) & mask, (a + 2 * b) & mask, (c + d) & mask, (c + 2 * d) & mask
+    return np.array([[a, c], [b, d]], np.uint32), weights
+
+
+def _words(big_endian: bool) -> np.dtype[np.uint32]:
+    return np.dtype(">u4" if big_endian else "<u4")
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What a stretch of frames holds: frames up to the last commit, its checksum, and the seqs told on the way."""
+
+    frames: int
+    checksum: tuple[int, int]
+    seqs: list[int]
+    whole: bool  # every frame read is valid, so there may be more
+
+
+def read_commits(data: bytes, header: Header, checksum: tuple[int, int], name: bytes) -> Commits:
+    """Reads whole frames; `checksum` is that of the frame before. `name` is the log table's, in the file's encoding."""
+    count = len(data) // header.frame_bytes
+    if not count:
+        return Commits(0, checksum, [], False)
+    frames = np.frombuffer(data, np.uint8, count * header.frame_bytes).reshape(count, header.frame_bytes)
+    heads = np.frombuffer(frames[:, :FRAME_BYTES].tobytes(), ">u4").reshape(count, 6).astype(np.uint32)
+    valid = _valid(frames, heads, header, checksum)
+    commits = np.flatnonzero(heads[:valid, 1])
+    if not len(commits):
+        return Commits(0, checksum, [], valid == count)
+    last = int(commits[-1])
+    seqs = _seqs(data, header, commits.tolist(), name)
+    return Commits(last + 1, (int(heads[last, 4]), int(heads[last, 5])), seqs, valid == count)
+
+
+def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: Header, checksum: tuple[int, int]) -> int:
+    """How many frames from the start belong to this WAL."""
+    summed = np.concatenate((frames[:, :8], frames[:, FRAME_BYTES:]), axis=1)
+    words = np.frombuffer(summed.tobytes(), _words(header.big_endian)).reshape(len(frames), -1)
+    before = np.concatenate((np.array([checksum], np.uint32), heads[:-1, 4:6]))
+    good = (heads[:, 2:4] == np.array(header.salts, np.uint32)).all(axis=1)
+    good &= (heads[:, 4:6] == checksums(words, before)).all(axis=1)
+    return len(good) if good.all() else int(np.argmin(good))
+
+
+def _seqs(data: bytes, header: Header, commits: list[int], name: bytes) -> list[int]:
+    """The last seq of each commit that tells one."""
+    found: dict[int, int] = {}
+    for frame in _frames_with(data, header, (commits[-1] + 1) * header.frame_bytes, name):
+        page = data[frame * header.frame_bytes + FRAME_BYTES : (frame + 1) * header.frame_bytes]
+        if (seq := sequence_in(page, name)) is not None:
+            commit = commits[int(np.searchsorted(commits, frame))]
+            found[commit] = max(seq, found.get(commit, 0))
+    return [found[commit] for commit in sorted(found)]
+
+
+def _frames_with(data: bytes, header: Header, end: int, name: bytes) -> list[int]:
+    frames: list[int] = []
+    at = data.find(name, 0, end)
+    while at >= 0:
+        frames.append(at // header.frame_bytes)
+        at = data.find(name, (frames[-1] + 1) * header.frame_bytes, end)
+    return frames
+
+
+def sequence_in(page: bytes, name: bytes) -> int | None:
+    """The counter of the named table, where the page is a leaf of `sqlite_sequence` (or of a table just like it)."""
+    if page[0] != _LEAF_OF_TABLE:
+        return None
+    cells = int.from_bytes(page[3:5], "big")
+    pointers = (int.from_bytes(page[8 + 2 * cell : 10 + 2 * cell], "big") for cell in range(cells))
+    return max((seq for at in pointers if (seq := _sequence_at(page, at, name)) is not None), default=None)
+
+
+def _sequence_at(page: bytes, at: int, name: bytes) -> int | None:
+    """A cell is its length, its rowid, and a record: the types of its values, then the values (name, seq)."""
+    _, at = _varint(page, at)
+    _, at = _varint(page, at)
+    head_bytes, types = _varint(page, at)
+    body = at + head_bytes
+    name_type, types = _varint(page, types)
+    seq_type, types = _varint(page, types)
+    if types != body or name_type != 13 + 2 * len(name) or page[body : body + len(name)] != name:
+        return None
+    return _integer(page, body + len(name), seq_type)
+
+
+def _integer(page: bytes, at: int, kind: int) -> int | None:
+    if kind in (8, 9):
+        return kind - 8
+    width = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}.get(kind)
+    return None if width is None else int.from_bytes(page[at : at + width], "big", signed=True)
+
+
+def _varint(page: bytes, at: int) -> tuple[int, int]:
+    """The number and where it ends."""
+    number = 0
+    for place in range(at, min(at + 8, len(page))):
+        number = number << 7 | page[place] & 0x7F
+        if page[place] < 0x80:
+            return number, place + 1
+    return number << 8 | page[at + 8] if at + 8 < len(page) else 0, at + 9
+
+
+@dataclass(slots=True)
+class WalReader:
+    """Goes through the WAL from commit to commit. Remembers the ends it found until told to forget them."""
+
+    path: Path
+    name: bytes
+    _header: Header | None = None
+    _frames: int = 0
+    _checksum: tuple[int, int] = (0, 0)
+    _seqs: list[int] = field(default_factory=list)
+
+    def read(self) -> None:
+        """Reads on to the last commit that is there. Starts over where the WAL did."""
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                self._read_from(file.fileno())
+        except FileNotFoundError:
+            self._header = None
+
+    def ends(self, after: int, upto: int) -> list[int]:
+        """The seqs in (after, upto] that transactions are known to end with, ascending."""
+        return self._seqs[bisect_right(self._seqs, after) : bisect_right(self._seqs, upto)]
+
+    def forget(self, upto: int) -> None:
+        del self._seqs[: max(bisect_right(self._seqs, upto), len(self._seqs) - ENDS_MAX)]
+
+    @property
+    def bytes_read(self) -> int:
+        return self._frames * self._header.frame_bytes if self._header else 0
+
+    def _read_from(self, file: int) -> None:
+        header = parse_header(os.pread(file, HEADER_BYTES, 0))
+        if header is None:
+            self._header = None
+            return
+        if header != self._header:
+            self._header, self._frames, self._checksum = header, 0, header.checksum
+        wanted = READ_FRAMES_MIN
+        while self._read_stretch(file, header, wanted):
+            wanted = min(wanted * 4, READ_BYTES_MAX // header.frame_bytes + 1)
+
+    def _read_stretch(self, file: int, header: Header, wanted: int) -> bool:
+        """Reads up to `wanted` frames, or as many as the next transaction has. False where the valid frames end."""
+        start = HEADER_BYTES + self._frames * header.frame_bytes
+        data = os.pread(file, wanted * header.frame_bytes, start)
+        commits = read_commits(data, header, self._checksum, self.name)
+        self._frames += commits.frames
+        self._checksum = commits.checksum
+        for seq in commits.seqs:
+            if not self._seqs or seq > self._seqs[-1]:
+                self._seqs.append(seq)
+        more = commits.whole and len(data) == wanted * header.frame_bytes
+        return self._read_stretch(file, header, wanted * 4) if more and not commits.frames else more

@@ -1,0 +1,36 @@
+"""From the address of a database to its source. Never more than parsing and a choice."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from urllib.parse import unquote
+
+from headwater.model.errors import SourceError
+from headwater.sources.memory import MemorySource
+from headwater.sources.source import Source
+from headwater.sources.sqlite import SqliteSource
+
+_named: dict[str, MemorySource] = {}
+_lock = threading.Lock()
+
+
+def open_source(url: str) -> Source:
+    """Knows `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, and `memory://name`, shared by who names it."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return SqliteSource(Path(unquote(rest[1:])))
+    if scheme == "memory" and "://" in url:
+        return _memory(rest) if rest else MemorySource()
+    raise SourceError(
+        f"{url!r} is not the address of a source we know",
+        hint="use sqlite:///relative.db, sqlite:////absolute.db, memory:// or memory://name",
+    )
+
+
+def _memory(name: str) -> MemorySource:
+    with _lock:
+        source = _named.get(name)
+        if source is None or not source.hold():
+            source = _named[name] = MemorySource(name)
+        return source
