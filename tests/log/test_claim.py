@@ -45,7 +45,8 @@ def stop(child: Child) -> None:
     assert os.WIFSTOPPED(status)
 
 
-def test_a_second_writer_is_refused_and_told_who_holds_the_log(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_and_told_who_holds_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_module, "_EXCLUSIVE_WAIT_S", 0.01)
     with SegmentWriter(tmp_path) as writer:
         with pytest.raises(LogError, match=f"process {os.getpid()} holds the log"):
             SegmentWriter(tmp_path)

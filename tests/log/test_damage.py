@@ -111,6 +111,7 @@ def test_a_durable_segment_that_became_shorter_is_corrupt_for_both(tmp_path: Pat
 
 
 def test_every_flipped_bit_of_the_head_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_module, "_READS_MAX", 2)
     monkeypatch.setattr(head_module, "_PAUSE_S", 0)
     fill(tmp_path, 1)
     for _, changed in flips((tmp_path / "head").read_bytes()):
