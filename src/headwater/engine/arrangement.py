@@ -1,0 +1,260 @@
+"""Arrangement: the rows of one table by one key, shared by every template that needs them so.
+
+Immutable runs, each sorted by (key hash, identity), newest last; an entry shadows the older ones of its identity. What
+came last sits in a small table of references until there is enough of it for a run. Runs of similar size are merged,
+so a row is rewritten at most about log2(n) times. It never holds a row with a NULL in its key: that matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.conform import conform
+from headwater.engine.work import Work
+from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
+from headwater.model.schema import Table
+from headwater.model.value import Type
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Run:
+    """`live` is False for a removal that shadows an older entry. `file` is set once the run is on disk."""
+
+    hash: Uint64s
+    id: Uint64s
+    live: Bools
+    rows: pa.RecordBatch
+    file: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.hash)
+
+    def span(self, hash: np.uint64) -> tuple[int, int]:
+        start = int(self.hash.searchsorted(hash, "left"))
+        return start, int(self.hash.searchsorted(hash, "right"))
+
+    def find(self, hash: np.uint64, id: np.uint64) -> int | None:
+        start, end = self.span(hash)
+        place = start + int(self.id[start:end].searchsorted(id))
+        return place if place < end and self.id[place] == id else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A recent row: a place in a batch, or no batch for a removal."""
+
+    rows: pa.RecordBatch | None
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows with their identities, in order of identity."""
+
+    id: Uint64s
+    rows: pa.RecordBatch
+
+
+@dataclass(slots=True)
+class Arrangement:
+    table: Table
+    keys: tuple[str, ...]
+    work: Work
+    run_rows_min: int
+    runs: list[Run] = field(default_factory=list)
+    recent: dict[int, dict[int, Entry]] = field(default_factory=dict)
+    recent_rows: int = 0
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes] | None:
+        """The encoded key of each row; None where all rows are one bucket."""
+        if not self.keys:
+            return None
+        columns = [self.table.column(name) for name in self.keys]
+        arrays = [rows.column(self.table.index(name)) for name in self.keys]
+        return encode_columns(arrays, [c.type for c in columns], [c.collation for c in columns])
+
+    def hashes(self, encoded: Sequence[bytes] | None, count: int) -> Uint64s:
+        return np.zeros(count, np.uint64) if encoded is None else hash_all(encoded)
+
+    def folded(self, rows: pa.RecordBatch, hash: Uint64s) -> Uint64s:
+        """Key hashes with texts folded as NOCASE does; `hash` where that is the same."""
+        columns = [self.table.column(name) for name in self.keys]
+        if all(c.type in (Type.INTEGER, Type.REAL, Type.BLOB) or c.collation == "NOCASE" for c in columns):
+            return hash
+        arrays = [rows.column(self.table.index(name)) for name in self.keys]
+        return hash_columns(arrays, [c.type for c in columns], ["NOCASE"] * len(columns))
+
+    def keyed(self, rows: pa.RecordBatch) -> Bools | None:
+        """Which rows have no NULL in their key; None where all do."""
+        columns = [rows.column(self.table.index(name)) for name in self.keys]
+        if not any(column.null_count for column in columns):
+            return None
+        valid: Bools = np.logical_and.reduce([np.asarray(column.is_valid()) for column in columns])
+        return valid
+
+    def absorb(self, hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch) -> None:
+        """Entries in the order they happened; the last of an identity holds."""
+        if len(hash) + self.recent_rows >= self.run_rows_min:
+            self.settle()
+            if len(hash) >= self.run_rows_min:
+                self._push(_sorted_run(hash, id, live, rows))
+                return
+        for place, (key, each, alive) in enumerate(zip(hash.tolist(), id.tolist(), live.tolist(), strict=True)):
+            bucket = self.recent.setdefault(key, {})
+            self.recent_rows += each not in bucket
+            bucket[each] = Entry(rows if alive else None, place)
+
+    def settle(self) -> None:
+        """The recent rows become a run."""
+        if not self.recent_rows:
+            return
+        parts = [_recent_run(bucket, self.table, key) for key, bucket in self.recent.items()]
+        self.recent, self.recent_rows = {}, 0
+        whole = _concatenated(parts)
+        self._push(_sorted_run(whole.hash, whole.id, whole.live, whole.rows))
+
+    def _push(self, run: Run) -> None:
+        self.runs.append(run if self.runs else _without_removals(run))
+        while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
+            newer, older = self.runs.pop(), self.runs.pop()
+            self.work.rewritten += len(newer) + len(older)
+            self.runs.append(_merged(older, newer, last=not self.runs))
+
+    def bucket(self, key: bytes) -> Gathered:
+        """All rows of one encoded key."""
+        hash = self.hash(key)
+        parts = [part for part in (self._part(run, np.uint64(hash)) for run in self.runs) if len(part)]
+        recent = self.recent.get(hash, {})
+        if recent or len(parts) != 1:
+            parts.append(_recent_run(recent, self.table))
+        gathered = self._verified(_newest(parts), key)
+        self.work.gathered += len(gathered.id)
+        return gathered
+
+    def hash(self, key: bytes) -> int:
+        return hash_encoded(key) if self.keys else 0
+
+    @staticmethod
+    def _part(run: Run, hash: np.uint64) -> Run:
+        start, end = run.span(hash)
+        return Run(run.hash[start:end], run.id[start:end], run.live[start:end], run.rows.slice(start, end - start))
+
+    def _verified(self, gathered: Gathered, key: bytes) -> Gathered:
+        """Two keys may have one hash."""
+        encoded = self.encode(gathered.rows)
+        if encoded is None or all(each == key for each in encoded):
+            return gathered
+        mine = np.array([each == key for each in encoded], np.bool_)
+        return Gathered(gathered.id[mine], gathered.rows.filter(pa.array(mine)))
+
+    def find(self, wanted: Sequence[tuple[int, int]]) -> pa.RecordBatch:
+        """The row of each (key hash, identity), in that order. All of them must be there."""
+        entries = [self._entry(hash, id) for hash, id in wanted]
+        self.work.gathered += len(entries)
+        return _assembled(entries, self.table)
+
+    def _entry(self, hash: int, id: int) -> Entry:
+        entry = self.recent.get(hash, {}).get(id)
+        if entry is not None:
+            return entry
+        for run in reversed(self.runs):
+            place = run.find(np.uint64(hash), np.uint64(id))
+            if place is not None:
+                return Entry(run.rows, place)
+        raise KeyError(f"no row {id:016x} in {self.table.name} by {self.keys}")
+
+    def all(self) -> Gathered:
+        """Every row, in no order that means anything."""
+        self.settle()
+        return _newest(self.runs or [_recent_run({}, self.table)])
+
+    def define(self, table: Table) -> None:
+        """The table's new schema, for rows held already. Keys and identities do not change."""
+        self.settle()
+        self.table = table
+        self.runs = [Run(run.hash, run.id, run.live, conform(run.rows, table)) for run in self.runs]
+
+
+def _assembled(entries: Sequence[Entry], table: Table) -> pa.RecordBatch:
+    """One batch of rows that lie in several, copying no others; a removal's row is all NULL."""
+    nothing = _nulls(table, 1)
+    parts: dict[int, tuple[pa.RecordBatch, list[int], list[int]]] = {}
+    for n, entry in enumerate(entries):
+        rows, place = (nothing, 0) if entry.rows is None else (entry.rows, entry.place)
+        _, places, targets = parts.setdefault(id(rows), (rows, [], []))
+        places.append(place)
+        targets.append(n)
+    if not parts:
+        return nothing.slice(0, 0)
+    taken = [rows.take(pa.array(places, pa.int64())) for rows, places, _ in parts.values()]
+    if len(taken) == 1:
+        return taken[0]
+    targets = [n for _, _, each in parts.values() for n in each]
+    return pa.concat_batches(taken).take(pa.array(np.argsort(targets)))
+
+
+def _nulls(table: Table, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(count, column.type.arrow) for column in table.columns], schema=table.arrow
+    )
+
+
+def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch) -> Run:
+    """Entries in time order; the last of each (hash, identity) stays."""
+    order = np.lexsort((np.arange(len(hash)), id, hash))
+    return _last_of_each(hash[order], id[order], live[order], rows, order)
+
+
+def _merged(older: Run, newer: Run, *, last: bool) -> Run:
+    """`last`: nothing older is left to shadow, so removals go."""
+    hash = np.concatenate((older.hash, newer.hash))
+    id = np.concatenate((older.id, newer.id))
+    live = np.concatenate((older.live, newer.live))
+    order = np.lexsort((id, hash))  # stable: the newer of two equals comes second
+    run = _last_of_each(hash[order], id[order], live[order], pa.concat_batches([older.rows, newer.rows]), order)
+    return _without_removals(run) if last else run
+
+
+def _last_of_each(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, order: Ints) -> Run:
+    keep = np.ones(len(hash), np.bool_)
+    keep[:-1] = (hash[1:] != hash[:-1]) | (id[1:] != id[:-1])
+    return Run(hash[keep], id[keep], live[keep], rows.take(pa.array(order[keep])))
+
+
+def _without_removals(run: Run) -> Run:
+    if run.live.all():
+        return run
+    return Run(run.hash[run.live], run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
+
+
+def _recent_run(bucket: Mapping[int, Entry], table: Table, hash: int = 0) -> Run:
+    """Recent entries of one key hash, unsorted."""
+    live = np.array([entry.rows is not None for entry in bucket.values()], np.bool_)
+    id = np.array(list(bucket), np.uint64)
+    return Run(np.full(len(id), hash, np.uint64), id, live, _assembled(list(bucket.values()), table))
+
+
+def _concatenated(runs: Sequence[Run]) -> Run:
+    return Run(
+        np.concatenate([run.hash for run in runs]),
+        np.concatenate([run.id for run in runs]),
+        np.concatenate([run.live for run in runs]),
+        pa.concat_batches([run.rows for run in runs]),
+    )
+
+
+def _newest(runs: Sequence[Run]) -> Gathered:
+    """What lives, over runs from old to new. A single run is sorted already."""
+    whole = runs[0] if len(runs) == 1 else _concatenated(runs)
+    if len(runs) > 1:
+        whole = _sorted_run(whole.hash, whole.id, whole.live, whole.rows)
+    whole = _without_removals(whole)
+    return Gathered(whole.id, whole.rows)

@@ -1,0 +1,58 @@
+"""Rows made to fit their table as it is now: appended columns filled in, columns that turned ANY packed.
+
+It never drops a column: that ends the subscriptions of a table, and is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type, field_type, from_array, to_array
+
+TX, DIFF = "tx", "diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table with its Arrow schemas, made once: of rows, and of rows with `tx` and `diff`."""
+
+    table: Table
+    rows: pa.Schema
+    delta: pa.Schema
+
+    @classmethod
+    def of(cls, table: Table) -> Shape:
+        rows = table.arrow
+        return cls(table, rows, pa.schema([*rows, pa.field(TX, pa.int64()), pa.field(DIFF, pa.int8())]))
+
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a delta: its columns without the last two."""
+        columns = batch.columns[:-2]
+        if batch.schema.equals(self.delta, check_metadata=True):
+            return pa.RecordBatch.from_arrays(columns, schema=self.rows)
+        plain = pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(batch.schema)[:-2]))
+        return conform(plain, self.table)
+
+
+def conform(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+    """The rows under the table's present schema."""
+    if batch.schema.equals(table.arrow, check_metadata=True):
+        return batch
+    have = set(batch.schema.names)
+    columns = [
+        _conformed(batch, column) if column.name in have else to_array([column.default] * batch.num_rows, column.type)
+        for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=table.arrow)
+
+
+def _conformed(batch: pa.RecordBatch, column: Column) -> pa.Array:
+    array, have = batch.column(column.name), field_type(batch.schema.field(column.name))
+    return array if have is column.type else repacked(array, have, column.type)
+
+
+def repacked(array: pa.Array, have: Type, want: Type) -> pa.Array:
+    return to_array(from_array(array, have), want)

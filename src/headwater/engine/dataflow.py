@@ -1,0 +1,384 @@
+"""Dataflow: the state of one cell and the step that moves it.
+
+Tables, arrangements, compiled templates and windows; changes in, emissions out. Output up to t is a function of the
+input up to t, however the input is cut into steps. It never reads a clock, opens a socket or knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.arrangement import Arrangement
+from headwater.engine.conform import Shape, conform
+from headwater.engine.delta import Delta, merge
+from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
+from headwater.engine.identity import Multiset, key_hashes, row_hashes
+from headwater.engine.linear import linear
+from headwater.engine.order import Frame
+from headwater.engine.pair import Changes, changes_of
+from headwater.engine.params import (
+    Group,
+    Joined,
+    Params,
+    Window,
+    encode_instance,
+    home_of,
+    partition_of,
+    partition_salt,
+)
+from headwater.engine.program import Program, Seen, identity_of
+from headwater.engine.replay import Replay, ranked_of, too_large
+from headwater.engine.saved import SavedState, load_runs, read_document, save_runs, saved_state
+from headwater.engine.work import Work
+from headwater.model.keys import Uint64s
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Table
+from headwater.plan.planner import template_from_sql
+from headwater.plan.template import Instance, Template
+
+_FETCH_ROWS_MAX = 64  # a larger frame is read from its bucket at once
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Live:
+    """A template that is active: its program and its instances."""
+
+    template: Template
+    program: Program
+    params: Params = field(default_factory=Params)
+
+
+class Dataflow:
+    """One cell's dataflow. `partition` is (q, Q): it keeps only what belongs to query partition q of Q."""
+
+    def __init__(self, *, partition: tuple[int, int] = (0, 1), limits: Limits = DEFAULT) -> None:
+        self.partition = partition
+        self.counters = Work()
+        self._limits = limits
+        self._shapes: dict[str, Shape] = {}
+        self._multisets: dict[str, Multiset] = {}
+        self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
+        self._live: dict[str, Live] = {}
+        self._windows: dict[int, Window] = {}
+        self._outbox = Outbox()
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {name: shape.table for name, shape in self._shapes.items()}
+
+    def define(self, table: Table) -> None:
+        """First sight of a table, or its new schema: columns appended, or turned ANY. Results do not change."""
+        known = self._shapes.get(table.name)
+        self._shapes[table.name] = Shape.of(table)
+        if known is None or known.table == table:
+            return
+        for arrangement in self._arranged(table.name):
+            arrangement.define(table)
+        for live in self._live.values():
+            if live.template.table == table.name:
+                self._rebind(live, table)
+
+    def _rebind(self, live: Live, table: Table) -> None:
+        """Sort keys may have become longer; what they say of the rows there are is the same."""
+        live.template = template_from_sql(live.template.sql, table)
+        live.program = Program(live.template, table)
+        for group in live.params.groups.values():
+            group.ranked = None
+            self._hydrate(live, group)
+
+    def drop(self, table: str, tx: int, reason: str) -> list[int]:
+        """The instances that end with their table; each is told why."""
+        ended = [window for window in self._windows.values() if self._template(window).table == table]
+        for window in ended:
+            entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)
+            self._outbox.index.append(entry)
+            self.unsubscribe(window.instance.id)
+        self._live = {id: live for id, live in self._live.items() if live.template.table != table}
+        self._arrangements = {place: each for place, each in self._arrangements.items() if place[0] != table}
+        self._multisets.pop(table, None)
+        self._shapes.pop(table, None)
+        return [window.instance.id for window in ended]
+
+    def knows(self, template_id: str) -> bool:
+        return template_id in self._live
+
+    def needs_rows(self, template: Template) -> bool:
+        """False when the arrangement exists already, or no instance of the template can live here."""
+        return self._owns(template) and (template.table, template.keys) not in self._arrangements
+
+    def activate(self, template: Template, rows: Iterable[pa.RecordBatch] | None) -> None:
+        """`rows` is the whole table as it is now; None where `needs_rows` said no.
+
+        A batch with a further column, `diff`, adds and takes away rows: changes made since the others were read.
+        """
+        table = self._shapes[template.table].table
+        if self.needs_rows(template):
+            if rows is None:
+                raise ValueError(f"activating {template.id} needs the rows of {template.table}")
+            self._arrange(template, table, rows)
+        if template.id not in self._live:
+            self._live[template.id] = Live(template, Program(template, table))
+
+    def _owns(self, template: Template) -> bool:
+        """A template without keys lives in one partition; one with keys spreads over all."""
+        q, count = self.partition
+        return bool(template.keys) or home_of(template, count) == q
+
+    def _arrange(self, template: Template, table: Table, rows: Iterable[pa.RecordBatch]) -> None:
+        arrangement = Arrangement(table, template.keys, self.counters, self._limits.run_rows_min)
+        multiset = None if table.key else Multiset()
+        parts = [self._hydrated(arrangement, multiset, batch) for batch in rows]
+        if parts:
+            hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
+            arrangement.absorb(hash, id, live, pa.concat_batches([part[3] for part in parts]))
+        self._arrangements[table.name, template.keys] = arrangement
+        if multiset is not None:
+            self._multisets[table.name] = multiset
+
+    def _hydrated(
+        self, arrangement: Arrangement, multiset: Multiset | None, batch: pa.RecordBatch
+    ) -> tuple[Uint64s, Uint64s, Bools, pa.RecordBatch]:
+        """Key hash, identity, whether it comes or goes, and row, of the rows that belong here."""
+        table, live = arrangement.table, np.ones(batch.num_rows, np.bool_)
+        if batch.num_columns > len(table.columns):
+            live = np.asarray(batch.column(batch.num_columns - 1)) > 0
+            batch = batch.select(range(batch.num_columns - 1))
+        rows = conform(batch, table)
+        id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
+        hash = arrangement.hashes(arrangement.encode(rows), rows.num_rows)
+        mine = self._mine(arrangement, rows, hash)
+        if mine is None:
+            return hash, id, live, rows
+        return hash[mine], id[mine], live[mine], rows.filter(pa.array(mine))
+
+    def _mine(self, arrangement: Arrangement, rows: pa.RecordBatch, hash: Uint64s) -> Bools | None:
+        """Which rows belong here: none with a NULL key, none of another partition. None for all."""
+        q, count = self.partition
+        keyed = arrangement.keyed(rows)
+        if count == 1 or not arrangement.keys:
+            return keyed
+        salt = np.uint64(partition_salt(arrangement.table.name, arrangement.keys))
+        here: Bools = (arrangement.folded(rows, hash) + salt) % np.uint64(count) == q
+        return here if keyed is None else here & keyed
+
+    def subscribe(self, instance: Instance, tx: int) -> bool:
+        """Hydrates from the arrangement; the result is in the next take. False: it belongs to another partition."""
+        live = self._live[instance.template]
+        if instance.id in self._windows:
+            self.snapshot(instance.id)
+            return True
+        if not self._belongs(live.template, instance):
+            return False
+        window = self._open(live, instance, tx)
+        self._emit_whole(live, window)
+        return True
+
+    def _belongs(self, template: Template, instance: Instance) -> bool:
+        q, count = self.partition
+        return partition_of(template, instance, count) == q
+
+    def _open(self, live: Live, instance: Instance, seq: int, prev: int = 0) -> Window:
+        key = encode_instance(live.template, instance, self._shapes[live.template.table].table)
+        group = live.params.groups.get(key)
+        if group is None:
+            group = live.params.groups[key] = Group(live.template.id, key)
+            if live.program.ordered:
+                self._hydrate(live, group)
+        end = (1 << 62) if instance.limit is None else instance.offset + instance.limit
+        window = Window(instance, group, Frame(instance.offset, end), seq, prev)
+        group.windows.append(window)
+        self._windows[instance.id] = window
+        return window
+
+    def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
+        """Reads a group's rows; sets what the group remembers of them."""
+        gathered = self._arrangement(live.template).bucket(group.key)
+        seen = live.program.see(gathered.rows, gathered.id)
+        group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
+        group.size = int((seen.place >= 0).sum())
+        if live.program.ordered and group.ranked is None:
+            group.ranked = ranked_of(seen)
+        return gathered.id, seen
+
+    def unsubscribe(self, instance_id: int) -> None:
+        window = self._windows.pop(instance_id, None)
+        if window is None:
+            return
+        if window in window.group.windows:
+            window.group.windows.remove(window)
+        if not window.group.windows:
+            self._live[window.group.template].params.groups.pop(window.group.key, None)
+
+    def snapshot(self, instance_id: int) -> None:
+        """The full result again, under the seq and prev of the last emission."""
+        window = self._windows.get(instance_id)
+        if window is not None:
+            self._emit_whole(self._live[window.group.template], window)
+
+    def _emit_whole(self, live: Live, window: Window) -> None:
+        """A result, or what stands in its place."""
+        entry = Entry(window.instance.id, window.seq, window.prev, "result", live.template.id)
+        if (entry.instance, entry.tx) in self._outbox.whole:
+            return
+        self._outbox.whole.add((entry.instance, entry.tx))
+        hydrated = None if live.program.ordered else self._hydrate(live, window.group)
+        if window.group.failed:
+            self._outbox.index.append(entry._replace(kind="error", reason=window.group.error))
+        elif window.rows > self._limits.result_rows_max:
+            self._outbox.index.append(entry._replace(kind="closed", reason=too_large(self._limits.result_rows_max)))
+            self.unsubscribe(window.instance.id)
+        else:
+            self._outbox.index.append(entry)
+            block = _result_block(window, *(_listed(*hydrated) if hydrated else self._framed(live, window)))
+            self._outbox.add(live.template.id, block)
+            self.counters.emitted += len(block)
+
+    def _framed(self, live: Live, window: Window) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
+        """The rows of an ordered window: identity, and place in a pool."""
+        assert window.group.ranked is not None
+        keys = window.group.ranked.slice(window.frame.start, window.frame.end)
+        ids = np.array([identity_of(key) for key in keys], np.uint64)
+        arrangement = self._arrangement(live.template)
+        if len(keys) <= _FETCH_ROWS_MAX:
+            hash = arrangement.hash(window.group.key)
+            rows = arrangement.find([(hash, id) for id in ids.tolist()])
+        else:
+            gathered = arrangement.bucket(window.group.key)
+            rows = gathered.rows.take(pa.array(np.searchsorted(gathered.id, ids)))
+        return ids, np.arange(len(ids)), live.program.project(rows)
+
+    def step(self, deltas: Mapping[str, Sequence[Delta]]) -> None:
+        """Everything that waits, of any number of transactions, `tx` ascending within a table."""
+        for name, parts in deltas.items():
+            arrangements = list(self._arranged(name))
+            if arrangements and parts:
+                changes = changes_of(self._shapes[name], merge(parts), self._multisets.get(name))
+                for arrangement in arrangements:
+                    self._step(arrangement, changes)
+
+    def _step(self, arrangement: Arrangement, changes: Changes) -> None:
+        encoded = arrangement.encode(changes.rows)
+        hash = arrangement.hashes(encoded, changes.rows.num_rows)
+        mine = self._mine(arrangement, changes.rows, hash)
+        for live in self._live.values():
+            template = live.template
+            if template.table == arrangement.table.name and template.keys == arrangement.keys:
+                joined = live.params.join(encoded, mine, changes.rows.num_rows)
+                if joined is not None:
+                    self._advance(live, arrangement, changes, joined)
+        _absorb(arrangement, changes, hash, mine)
+
+    def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: Joined) -> None:
+        asked = np.flatnonzero(joined.number >= 0)
+        among = None if len(asked) == len(joined.number) else asked
+        seen = live.program.see(changes.rows, changes.id, among)
+        before = sum(len(block) for block in self._outbox.blocks[live.template.id])
+        if live.program.ordered or self._troubled(joined, seen, len(changes)):
+            replay = Replay(
+                live.program, arrangement, changes, joined, seen, self._outbox, self._limits.result_rows_max
+            )
+            for window in replay.run():
+                self.unsubscribe(window.instance.id)
+        else:
+            linear(live.program, changes, joined, seen, self._outbox)
+        self.counters.emitted += sum(len(block) for block in self._outbox.blocks[live.template.id]) - before
+
+    def _troubled(self, joined: Joined, seen: Seen, count: int) -> bool:
+        """Whether a window is in error or may become so, or may outgrow its limit within this step."""
+        room = self._limits.result_rows_max - count
+        return bool(seen.failed) or any(group.failed or group.size > room for group in joined.groups)
+
+    def take(self) -> Emitted:
+        """What was emitted since the last take."""
+        return self._outbox.take()
+
+    def save(self, directory: Path) -> SavedState:
+        """Writes the runs not yet written; take what was emitted first, it is not part of the state."""
+        files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
+        return saved_state(self.tables, files, self._live.values(), self._windows.values())
+
+    @classmethod
+    def load(
+        cls, directory: Path, document: bytes, *, partition: tuple[int, int] = (0, 1), limits: Limits = DEFAULT
+    ) -> Dataflow:
+        """The dataflow that was saved. Windows are read from the arrangements; nothing is emitted."""
+        state = read_document(document)
+        flow = cls(partition=partition, limits=limits)
+        for table in state.tables:
+            flow.define(table)
+        for table_name, keys, files in state.arrangements:
+            table = flow._shapes[table_name].table
+            arrangement = Arrangement(
+                table, keys, flow.counters, limits.run_rows_min, load_runs(directory, files, table)
+            )
+            flow._arrangements[table_name, keys] = arrangement
+            flow._recount(arrangement)
+        for sql, table_name in state.templates:
+            flow.activate(template_from_sql(sql, flow._shapes[table_name].table), None)
+        for instance, seq, prev in state.windows:
+            flow._open(flow._live[instance.template], instance, seq, prev)
+        flow._hydrate_unordered()
+        return flow
+
+    def _recount(self, arrangement: Arrangement) -> None:
+        """How often a key-less row is there; rows in no arrangement are in no result either."""
+        if not arrangement.table.key:
+            multiset = self._multisets.setdefault(arrangement.table.name, Multiset())
+            multiset.recount(row_hashes(arrangement.table, arrangement.all().rows).exact)
+
+    def _hydrate_unordered(self) -> None:
+        for live in self._live.values():
+            for group in live.params.groups.values():
+                if group.ranked is None:
+                    self._hydrate(live, group)
+
+    def _arranged(self, table: str) -> Iterator[Arrangement]:
+        return (each for (name, _), each in self._arrangements.items() if name == table)
+
+    def _arrangement(self, template: Template) -> Arrangement:
+        return self._arrangements[template.table, template.keys]
+
+    def _template(self, window: Window) -> Template:
+        return self._live[window.group.template].template
+
+
+def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
+    """The step's rows into the arrangement, in time order: what left a transaction before what came."""
+    order = np.concatenate((changes.old, changes.new))
+    live = np.repeat(np.array([False, True]), len(changes))
+    time = np.lexsort((live, np.concatenate((changes.tx, changes.tx))))
+    order, live = order[time], live[time]
+    kept = order >= 0 if mine is None else (order >= 0) & mine[order]
+    order, live = order[kept], live[kept]
+    arrangement.absorb(hash[order], changes.id[order], live, changes.rows.take(pa.array(order)))
+
+
+def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
+    inside = seen.place >= 0
+    return id[inside], seen.place[inside], seen.pool
+
+
+def _result_block(window: Window, id: Uint64s, places: Int64s, pool: pa.RecordBatch) -> Block:
+    count = len(id)
+    nowhere = np.full(count, NOWHERE, np.int64)
+    return Block(
+        np.full(count, window.instance.id, np.int64),
+        np.full(count, window.seq, np.int64),
+        np.full(count, RESULT, np.int8),
+        np.zeros(count, np.uint64),
+        id,
+        nowhere,
+        np.arange(count),
+        nowhere,
+        places,
+        pool,
+    )

@@ -1,0 +1,58 @@
+"""The batch every operator speaks: table columns, `tx` and `diff`.
+
+It never looks at what rows mean: who a row is says `identity.py`, which rows belong together says `pair.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+RENAMES = pa.schema([("tx", pa.int64()), ("old_hash", pa.uint64()), ("new_hash", pa.uint64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """`batch`: a table's columns, then `tx` int64 and `diff` int8, `tx` ascending.
+    `renames`: (tx, old_hash, new_hash) of rows whose identity changed."""
+
+    batch: pa.RecordBatch
+    renames: pa.RecordBatch | None = None
+
+
+def merge(deltas: Sequence[Delta]) -> Delta:
+    """Everything that waits, as one batch by `tx`."""
+    if len(deltas) == 1:
+        return deltas[0]
+    renames = [delta.renames for delta in deltas if delta.renames is not None and delta.renames.num_rows]
+    batch = pa.concat_batches([delta.batch for delta in deltas])
+    return Delta(_by_tx(batch), pa.concat_batches(renames) if renames else None)
+
+
+def _by_tx(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Sections of several write partitions overlap in time."""
+    tx = batch.column(batch.num_columns - 2).to_numpy()
+    if (tx[1:] >= tx[:-1]).all():
+        return batch
+    return batch.take(pa.array(np.argsort(tx, kind="stable")))
+
+
+def consolidate(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Equal rows of one transaction summed up: what cancels is gone, what is left has its net `diff`.
+
+    Needed only where a transaction's changes were not coalesced before.
+    """
+    columns = [column.to_pylist() for column in batch.columns]
+    net: dict[tuple[object, ...], int] = {}
+    first: dict[tuple[object, ...], int] = {}
+    for place, (*values, diff) in enumerate(zip(*columns, strict=True)):
+        row = tuple((value.__class__, value) for value in values)
+        net[row] = net.get(row, 0) + diff
+        first.setdefault(row, place)
+    kept = [(first[row], diff) for row, diff in net.items() if diff]
+    taken = batch.take(pa.array([place for place, _ in kept], pa.int64()))
+    diffs = pa.array([diff for _, diff in kept], pa.int8())
+    return pa.RecordBatch.from_arrays([*taken.columns[:-1], diffs], schema=batch.schema)

@@ -1,0 +1,262 @@
+"""What the engine emits, in columns: an index of emissions, and the edits of each template as one Arrow batch.
+
+Edits have: instance int64, tx int64, kind int8, old_hash and new_hash uint64 (0 = absent), old_index and index int64
+(NULL where the template is unordered; a RESULT row's index is its place), then `old.<i>` and `new.<i>` for each output.
+They are sorted by tx and instance; a RESULT comes after a diff of the same tx; then by old_index, index, old_hash,
+new_hash. An emission with no edits is an empty result, an error or a close. It never decides what is emitted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.conform import repacked
+from headwater.model.emission import Diff, Fields, Result, RowChange
+from headwater.model.keys import Uint64s, hash_hex
+from headwater.model.value import Type, Value, field_type, from_array
+from headwater.model.value import field as typed_field
+
+RESULT, INSERT, UPDATE, DELETE = 0, 1, 2, 3
+NOWHERE = -1  # no row, no place: NULL in Arrow
+_FIXED = 7
+_NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+Int64s = npt.NDArray[np.int64]
+Kind = Literal["result", "diff", "error", "closed"]
+
+
+class Entry(NamedTuple):
+    """One emission. `prev` is the `tx` of the emission before in this instance's chain, 0 for the first.
+
+    A `result` asked for by `snapshot` repeats the tx and prev of the last emission: it does not advance the chain.
+    An `error` does; while a window is in error it emits nothing, and the `result` that ends it follows in the chain.
+    """
+
+    instance: int
+    tx: int
+    prev: int
+    kind: Kind
+    template: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Sorted by tx, then instance."""
+
+    index: list[Entry]
+    edits: dict[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Edits of one template, as arrays: `old` and `new` are places in `pool`, the projected rows."""
+
+    instance: Int64s
+    tx: Int64s
+    kind: npt.NDArray[np.int8]
+    old_hash: Uint64s
+    new_hash: Uint64s
+    old_index: Int64s
+    index: Int64s
+    old: Int64s
+    new: Int64s
+    pool: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+
+@lru_cache(maxsize=4096)
+def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
+    fixed = [
+        pa.field("instance", pa.int64()),
+        pa.field("tx", pa.int64()),
+        pa.field("kind", pa.int8()),
+        pa.field("old_hash", pa.uint64()),
+        pa.field("new_hash", pa.uint64()),
+        pa.field("old_index", pa.int64()),
+        pa.field("index", pa.int64()),
+    ]
+    rows = [typed_field(f"{side}.{n}", type) for side in ("old", "new") for n, type in enumerate(types)]
+    return pa.schema([*fixed, *rows])
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What was emitted since the last take."""
+
+    index: list[Entry] = field(default_factory=list)
+    whole: set[tuple[int, int]] = field(default_factory=set)  # (instance, tx) of the results in it
+    blocks: dict[str, list[Block]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, template: str, block: Block) -> None:
+        if len(block):
+            self.blocks[template].append(block)
+
+    def take(self) -> Emitted:
+        index, blocks = self.index, self.blocks
+        self.index, self.whole, self.blocks = [], set(), defaultdict(list)
+        index.sort(key=_when)
+        return Emitted(index, {template: _batch(parts) for template, parts in blocks.items() if parts})
+
+
+def _when(entry: Entry) -> tuple[int, int]:
+    return entry.tx, entry.instance
+
+
+def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
+    """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
+    types = _widest([tuple(field_type(each) for each in block.pool.schema) for block in blocks])
+    batches = [_columns(block, types) for block in blocks]
+    return batches[0] if len(batches) == 1 else _sorted(pa.concat_batches(batches))
+
+
+def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
+    columns: list[set[Type]] = [set(column) for column in zip(*all_types, strict=True)]
+    return tuple(column.pop() if len(column) == 1 else Type.ANY for column in columns)
+
+
+def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+    order = _canonical(
+        block.tx, block.instance, block.kind == RESULT, block.old_index, block.index, block.old_hash, block.new_hash
+    )
+    fixed = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
+    places = [_nullable(column[order]) for column in (block.old_index, block.index)]
+    rows = [_widened(block.pool.take(_nullable(side[order])), types) for side in (block.old, block.new)]
+    arrays = [*(pa.array(column[order]) for column in fixed), *places, *rows[0], *rows[1]]
+    return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types))
+
+
+def _widened(rows: pa.RecordBatch, types: tuple[Type, ...]) -> list[pa.Array]:
+    have = [field_type(each) for each in rows.schema]
+    return [
+        column if type is want else repacked(column, type, want)
+        for column, type, want in zip(rows.columns, have, types, strict=True)
+    ]
+
+
+def _nullable(places: Int64s) -> pa.Array:
+    return pa.array(places, mask=places < 0)
+
+
+def _canonical(*keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+    return np.lexsort(keys[::-1]) if len(keys[0]) > 1 else np.zeros(len(keys[0]), np.intp)
+
+
+def _sorted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    instance, tx, kind, old_hash, new_hash = (np.asarray(batch.column(n)) for n in range(5))
+    old_index, index = (np.asarray(batch.column(n).fill_null(NOWHERE)) for n in (5, 6))
+    order = _canonical(tx, instance, kind == RESULT, old_index, index, old_hash, new_hash)
+    return batch if (order == np.arange(len(order))).all() else batch.take(pa.array(order))
+
+
+def read_emissions(
+    index: Iterable[Entry],
+    edits: pa.RecordBatch | None,
+    names: Sequence[str],
+    position: Callable[[int], int],
+    gen: int = 0,
+) -> list[Result | Diff]:
+    """The results and diffs of one template as the model knows them, in the order of `index`.
+
+    `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
+    """
+    read = _Reader(edits, tuple(names), position, gen)
+    return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
+
+
+class _Reader:
+    def __init__(
+        self, edits: pa.RecordBatch | None, names: tuple[str, ...], position: Callable[[int], int], gen: int
+    ) -> None:
+        self._names, self._position, self._gen = names, position, gen
+        self._places: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+        if edits is None:
+            return
+        fixed = [edits.column(n).to_pylist() for n in range(_FIXED)]
+        self._fixed = list(zip(*fixed, strict=True))
+        for place, (instance, tx, kind, *_) in enumerate(self._fixed):
+            self._places[instance, tx, kind == RESULT].append(place)
+        count = len(names)
+        self._old, self._new = (_rows(edits, start, start + count, names) for start in (_FIXED, _FIXED + count))
+
+    def emission(self, entry: Entry) -> Result | Diff:
+        whole = entry.kind == "result"
+        places = self._places[entry.instance, entry.tx, whole]
+        head = (entry.tx, entry.prev, self._gen, self._position(entry.tx))
+        if not whole:
+            return Diff(*head, tuple(self._change(place) for place in places))
+        hashes = tuple(hash_hex(self._fixed[place][4]) for place in places)
+        return Result(*head, tuple(self._new[place] for place in places), hashes, self._names)
+
+    def _change(self, place: int) -> RowChange:
+        _, _, kind, old_hash, new_hash, old_index, index = self._fixed[place]
+        return RowChange(
+            _NAMES[kind],
+            self._old[place] if old_hash else None,
+            self._new[place] if new_hash else None,
+            hash_hex(old_hash) if old_hash else None,
+            hash_hex(new_hash) if new_hash else None,
+            index,
+            old_index,
+        )
+
+
+def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -> list[Fields]:
+    columns: list[list[Value]] = [
+        from_array(edits.column(n), field_type(edits.schema.field(n))) for n in range(start, end)
+    ]
+    if not columns:
+        return [{}] * edits.num_rows
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+class _Header(msgspec.Struct, array_like=True):
+    index: list[Entry]
+    sections: list[tuple[str, int, int]]  # template, bytes of its schema, bytes of its batch
+
+
+_HEADER = msgspec.msgpack.Decoder(_Header)
+
+
+def encode(emitted: Emitted) -> bytes:
+    """The payload of a diff record: header length, header, then schema and batch of each template."""
+    bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in emitted.edits.values()]
+    sections = [
+        (template, len(schema), len(body)) for template, (schema, body) in zip(emitted.edits, bodies, strict=True)
+    ]
+    header = msgspec.msgpack.encode(_Header(emitted.index, sections))
+    return b"".join([len(header).to_bytes(4, "little"), header, *(part for body in bodies for part in body)])
+
+
+def decode(payload: bytes | memoryview) -> Emitted:
+    view = memoryview(payload)
+    start = 4 + int.from_bytes(view[:4], "little")
+    header = _HEADER.decode(view[4:start])
+    edits: dict[str, pa.RecordBatch] = {}
+    for template, schema_bytes, body_bytes in header.sections:
+        body = start + schema_bytes
+        schema = _schema(bytes(view[start:body]))
+        start = body + body_bytes
+        edits[template] = pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema)
+    return Emitted(header.index, edits)
+
+
+def _schema_bytes(schema: pa.Schema) -> bytes:
+    raw: bytes = schema.serialize().to_pybytes()
+    return raw
+
+
+@lru_cache(maxsize=4096)
+def _schema(raw: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(raw))

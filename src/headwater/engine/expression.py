@@ -1,0 +1,131 @@
+"""Expressions over a batch: Arrow columns out, and the rows that failed.
+
+Plain columns pass through; a few rows go to SQLite, which is faster for them; many rows go to Arrow kernels where
+these are exact, and to SQLite where they are not or a batch puts them in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.engine.kernels import Kernel, compile_kernel, evaluate
+from headwater.engine.sqlite_kernel import SqliteKernel
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type, to_array
+from headwater.sql.expr import Call, ColumnRef, Expr
+
+_SQLITE_ROWS_MAX = (
+    16  # measured: three expressions take 4 µs for a row in SQLite, 50 µs in Arrow; they meet near 20 rows
+)
+_TRUTHS = frozenset(
+    (
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "is",
+        "isnot",
+        "and",
+        "or",
+        "not",
+        "in",
+        "notin",
+        "between",
+        "notbetween",
+        "like",
+        "notlike",
+    )
+)
+_PYTHON = {Type.INTEGER: int, Type.REAL: float, Type.TEXT: str, Type.BLOB: bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A column per expression. A place in `failed` holds NULL in every computed column, and why."""
+
+    columns: list[pa.Array]
+    failed: dict[int, str]
+
+
+class Expressions:
+    """Several expressions over the rows of one table, evaluated together."""
+
+    def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
+        bound = list(exprs)
+        self.types = [static_type(expr) for expr in bound]
+        self._passed = {n: table.index(expr.name) for n, expr in enumerate(bound) if isinstance(expr, ColumnRef)}
+        self._computed = [n for n in range(len(bound)) if n not in self._passed]
+        self._kernels = [self._kernel(bound[n], self.types[n], table) for n in self._computed]
+        self._sqlite = SqliteKernel([bound[n] for n in self._computed], table) if self._computed else None
+
+    @property
+    def may_fail(self) -> bool:
+        return self._sqlite is not None
+
+    def evaluate(self, batch: pa.RecordBatch) -> Evaluated:
+        columns: list[pa.Array] = [None] * len(self.types)
+        for n, place in self._passed.items():
+            columns[n] = batch.column(place)
+        failed: dict[int, str] = {}
+        if self._sqlite is not None:
+            computed, failed = self._compute(self._sqlite, batch)
+            for n, column in zip(self._computed, computed, strict=True):
+                columns[n] = column
+        return Evaluated(columns, failed)
+
+    def _compute(self, sqlite: SqliteKernel, batch: pa.RecordBatch) -> tuple[list[pa.Array], dict[int, str]]:
+        kernels = [kernel for kernel in self._kernels if kernel is not None]
+        if len(kernels) == len(self._kernels) and batch.num_rows > _SQLITE_ROWS_MAX:
+            try:
+                return [evaluate(kernel, batch) for kernel in kernels], {}
+            except pa.ArrowInvalid:
+                pass  # in doubt: SQLite decides
+        selected = sqlite.select(batch)
+        return conformed(selected.rows, [self.types[n] for n in self._computed], selected.failed)
+
+    @staticmethod
+    def _kernel(expr: Expr, type: Type, table: Table) -> Kernel | None:
+        kernel = compile_kernel(expr, table)
+        return kernel if kernel is not None and kernel.type is type else None
+
+
+def conformed(rows: list[Row], types: list[Type], failed: dict[int, str]) -> tuple[list[pa.Array], dict[int, str]]:
+    """Rows of values as columns of their static types; a value of another type is a failure of its row."""
+    rows = [(None,) * len(types) if place in failed else row for place, row in enumerate(rows)] if failed else rows
+    strangers = {} if all(_conforms(row, types) for row in rows) else _strangers(rows, types)
+    if strangers:
+        rows = [(None,) * len(types) if place in strangers else row for place, row in enumerate(rows)]
+    columns = [to_array([row[n] for row in rows], type) for n, type in enumerate(types)]
+    return columns, {**failed, **strangers}
+
+
+def _conforms(row: Row, types: list[Type]) -> bool:
+    return all(
+        value is None or type is Type.ANY or value.__class__ is _PYTHON[type]
+        for value, type in zip(row, types, strict=True)
+    )
+
+
+def _strangers(rows: list[Row], types: list[Type]) -> dict[int, str]:
+    return {place: _complaint(row, types) for place, row in enumerate(rows) if not _conforms(row, types)}
+
+
+def _complaint(row: Row, types: list[Type]) -> str:
+    value, type = next((v, t) for v, t in zip(row, types, strict=True) if not _conforms((v,), [t]))
+    if type is Type.INTEGER and isinstance(value, float):
+        return f"integer overflow: the result is {value!r}"
+    return f"expected a value of type {type.value}, found {value!r}"
+
+
+def static_type(expr: Expr) -> Type:
+    return expr.type or Type.ANY
+
+
+def is_truth(expr: Expr) -> bool:
+    """Whether the value is 1, 0 or NULL, whatever the row holds."""
+    return isinstance(expr, Call) and expr.name in _TRUTHS

@@ -1,0 +1,140 @@
+"""Who a row is: the hash of its key, or, where there is no key, of its values and an ordinal among its equals.
+
+A key-less row's hash leaves out trailing columns that hold their default: a row keeps its hash when a column is added.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from headwater.model.keys import Uint64s, encode_columns, hash_all
+from headwater.model.schema import Table
+from headwater.model.value import Type, Value, from_array, to_array
+
+Int64s = npt.NDArray[np.int64]
+
+
+def key_hashes(table: Table, rows: pa.RecordBatch) -> Uint64s:
+    """Identities in a table with a key. 0 is kept free: it means absent."""
+    columns = [table.column(name) for name in table.key]
+    arrays = [rows.column(table.index(name)) for name in table.key]
+    encoded = encode_columns(arrays, [column.type for column in columns], [column.collation for column in columns])
+    return np.maximum(hash_all(encoded), np.uint64(1))
+
+
+@dataclass(frozen=True, slots=True)
+class RowHashes:
+    """`plain` sees values as their collations do: so renames name rows. `exact` tells 1 from 1.0 and 'a' from 'A'."""
+
+    plain: Uint64s
+    exact: Uint64s
+
+
+def row_hashes(table: Table, rows: pa.RecordBatch) -> RowHashes:
+    plain = encode_columns(rows.columns, [c.type for c in table.columns], [c.collation for c in table.columns])
+    exact = [_exact(rows.column(n), column.type) for n, column in enumerate(table.columns)]
+    defaults = [_exact(to_array([column.default], column.type), column.type)[0] for column in table.columns]
+    short = [b"".join(_stripped(row, defaults)) for row in zip(*exact, strict=True)]
+    return RowHashes(hash_all(plain), hash_all(short))
+
+
+def _exact(array: pa.Array, type: Type) -> list[bytes]:
+    """The same bytes whether the column is of its values' type or ANY."""
+    encoded = encode_columns([array], [type], ["BINARY"])
+    if type not in (Type.REAL, Type.ANY):
+        return encoded
+    return [each + _real_mark(value) for each, value in zip(encoded, from_array(array, type), strict=True)]
+
+
+def _real_mark(value: Value) -> bytes:
+    if not isinstance(value, float):
+        return b""
+    return b"z" if value == 0 and math.copysign(1, value) < 0 else b"r"
+
+
+def _stripped(row: Sequence[bytes], defaults: Sequence[bytes]) -> Sequence[bytes]:
+    end = len(row)
+    while end and row[end - 1] == defaults[end - 1]:
+        end -= 1
+    return row[:end]
+
+
+def ordinal_hash(row_hash: int, ordinal: int) -> int:
+    return max(xxhash.xxh3_64_intdigest(struct.pack(">QQ", row_hash, ordinal)), 1)
+
+
+@dataclass(slots=True)
+class Multiset:
+    """How often each row of a key-less table is there. Equals have the ordinals 0 … n−1; the highest leaves first."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def enter(self, row_hash: int) -> int:
+        ordinal = self.counts.get(row_hash, 0)
+        self.counts[row_hash] = ordinal + 1
+        return ordinal_hash(row_hash, ordinal)
+
+    def follow(self, row_hashes: Uint64s, live: npt.NDArray[np.bool_]) -> Uint64s:
+        """Rows that come and go, one after the other."""
+        pairs = zip(row_hashes.tolist(), live.tolist(), strict=True)
+        return np.array([self.enter(each) if comes else self.leave(each) for each, comes in pairs], np.uint64)
+
+    def recount(self, row_hashes: Uint64s) -> None:
+        """All rows of an arrangement; another may have counted some of them already."""
+        for each, count in Counter(row_hashes.tolist()).items():
+            self.counts[each] = max(self.counts.get(each, 0), count)
+
+    def leave(self, row_hash: int) -> int:
+        """A row nobody has seen (it is outside this cell's partition) leaves as ordinal 0."""
+        ordinal = max(self.counts.get(row_hash, 0) - 1, 0)
+        if ordinal:
+            self.counts[row_hash] = ordinal
+        else:
+            self.counts.pop(row_hash, None)
+        return ordinal_hash(row_hash, ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Rows of a step that count: `place` in the batch, identity, and the hash by which renames know them."""
+
+    place: Int64s
+    id: Uint64s
+    name: Uint64s
+    sign: npt.NDArray[np.int8]
+
+
+def identify_keyed(table: Table, rows: pa.RecordBatch, diff: npt.NDArray[np.int8]) -> Identified:
+    id = key_hashes(table, rows)
+    return Identified(np.arange(rows.num_rows), id, id, diff)
+
+
+def identify_multiset(
+    table: Table, rows: pa.RecordBatch, tx: Int64s, diff: npt.NDArray[np.int8], multiset: Multiset
+) -> Identified:
+    """Per transaction the net of each row, spread over ordinals; what cancels is left out."""
+    hashes = row_hashes(table, rows)
+    exact, plain = hashes.exact.tolist(), hashes.plain.tolist()
+    net: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+    for place, (at, each, change) in enumerate(zip(tx.tolist(), exact, diff.tolist(), strict=True)):
+        entry = net[at, each]
+        entry[0] += change
+        entry[1] = place
+    out: list[tuple[int, int, int, int]] = []
+    for (_, each), (change, place) in net.items():
+        take = multiset.enter if change > 0 else multiset.leave
+        sign = 1 if change > 0 else -1
+        out.extend((place, take(each), plain[place], sign) for _ in range(abs(change)))
+    places, ids, names, signs = zip(*out, strict=True) if out else ((), (), (), ())
+    return Identified(
+        np.array(places, np.int64), np.array(ids, np.uint64), np.array(names, np.uint64), np.array(signs, np.int8)
+    )

@@ -1,0 +1,104 @@
+"""Program: a template compiled against its table. It says of rows which are in the result, how they look and where
+they sort. It keeps no state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.expression import Expressions
+from headwater.engine.filter import Filter
+from headwater.engine.project import Project
+from headwater.model.keys import Uint64s, encode_columns
+from headwater.model.schema import Table
+from headwater.plan.template import Template
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`place[i]` is row i's place in `pool`, the projected rows that passed, or −1. `keys` are their sort keys.
+    `failed` says of rows why they could not be evaluated; they have no place."""
+
+    place: Int64s
+    pool: pa.RecordBatch
+    keys: list[bytes]
+    failed: dict[int, str]
+
+
+class Program:
+    def __init__(self, template: Template, table: Table) -> None:
+        self.template = template
+        self._filter = Filter(template.where, table)
+        self._project = Project(template.outputs, table)
+        self._order = Expressions([key.expr for key in template.order], table) if template.order else None
+
+    @property
+    def ordered(self) -> bool:
+        return self._order is not None
+
+    def project(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows known to be in the result, as they look there."""
+        return self._project.apply(rows).rows
+
+    def see(self, rows: pa.RecordBatch, id: Uint64s, among: Int64s | None = None) -> Seen:
+        """`among` are the rows to look at; None for all."""
+        count = rows.num_rows
+        places = np.arange(count) if among is None else among
+        looked = rows if among is None else rows.take(pa.array(among))
+        filtered = self._filter.apply(looked)
+        failed = {int(places[n]): why for n, why in filtered.failed.items()}
+        if filtered.passed is not None:
+            places, looked = places[filtered.passed], looked.filter(pa.array(filtered.passed))
+        projected = self._project.apply(looked)
+        keys, unsorted = self._sort_keys(looked, id[places])
+        failed.update({int(places[n]): why for n, why in {**projected.failed, **unsorted}.items()})
+        place = np.full(count, -1, np.int64)
+        place[places] = np.arange(len(places))
+        place[list(failed)] = -1
+        return Seen(place, projected.rows, keys, failed)
+
+    def _sort_keys(self, rows: pa.RecordBatch, id: Uint64s) -> tuple[list[bytes], dict[int, str]]:
+        """The encoded ORDER BY values, then the identity: equal rows of a key-less table still have an order."""
+        if self._order is None:
+            return [], {}
+        order = self.template.order
+        evaluated = self._order.evaluate(rows)
+        encoded = encode_columns(
+            evaluated.columns,
+            self._order.types,
+            [key.collation for key in order],
+            [key.descending for key in order],
+            [key.nulls_first for key in order],
+        )
+        raw = id.astype(">u8").tobytes()
+        return [key + raw[8 * n : 8 * n + 8] for n, key in enumerate(encoded)], evaluated.failed
+
+
+def identity_of(sort_key: bytes) -> int:
+    return int.from_bytes(sort_key[-8:], "big")
+
+
+def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
+    """For each pair of places whether any column differs; NULL equals NULL."""
+    out = np.zeros(len(a), np.bool_)
+    if not len(a):
+        return out
+    left, right = pool.take(pa.array(a)), pool.take(pa.array(b))
+    for x, y in zip(left.columns, right.columns, strict=True):
+        out |= _differ(x, y)
+    return out
+
+
+def _differ(x: pa.Array, y: pa.Array) -> npt.NDArray[np.bool_]:
+    if len(x) <= 16:
+        return np.array([p != q for p, q in zip(x.to_pylist(), y.to_pylist(), strict=True)], np.bool_)
+    one_null = np.asarray(x.is_null()) != np.asarray(y.is_null())
+    unequal = np.asarray(pc.not_equal(x, y).fill_null(False))
+    differs: npt.NDArray[np.bool_] = one_null | unequal
+    return differs

@@ -1,0 +1,266 @@
+"""Windows stepped one transaction at a time: ordered ones, and any that are in error or near a limit.
+
+The sorted sequence of a group moves with each transaction; edits are collected as places in pools of projected rows and
+become columns once, at the end. Rows that only cross a frame's edge are fetched from the arrangement by identity, or
+from this step where it has touched them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrangement import Arrangement
+from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
+from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
+from headwater.engine.pair import Changes
+from headwater.engine.params import Group, Joined, Window
+from headwater.engine.program import Program, Seen, differ, identity_of
+
+_FETCHED = 1 << 40  # a place in the rows fetched at the end
+Edit = tuple[int, int, int, int, int, int, int, int, int]
+Pair = tuple[int, int, int]  # change, old row, new row
+
+
+@dataclass(slots=True)
+class Replay:
+    program: Program
+    arrangement: Arrangement
+    changes: Changes
+    joined: Joined
+    seen: Seen
+    outbox: Outbox
+    result_rows_max: int
+    edits: list[Edit] = field(default_factory=list)
+    pools: list[pa.RecordBatch] = field(default_factory=list)
+    pooled: int = 0
+    fetched: list[tuple[int, int]] = field(default_factory=list)
+    latest: dict[int, int] = field(default_factory=dict)  # identity → row of this step, −1 once it left
+    closed: list[Window] = field(default_factory=list)
+
+    def run(self) -> list[Window]:
+        """Emits the step; the windows that had to be closed are returned."""
+        self._pool(self.seen.pool)
+        silent = self._silent()
+        numbers = self.joined.number.tolist()
+        for tx, changes in self._transactions():
+            touched: dict[int, list[Pair]] = {}
+            for n, old, new in changes:
+                for number, pair in _placed(n, old, new, numbers):
+                    touched.setdefault(number, []).append(pair)
+            self._remember(changes)
+            for number, pairs in touched.items():
+                self._advance(self.joined.groups[number], tx, pairs, silent)
+        self._finish()
+        return self.closed
+
+    def _transactions(self) -> Iterator[tuple[int, list[Pair]]]:
+        changes = self.changes
+        rows = zip(changes.tx.tolist(), changes.old.tolist(), changes.new.tolist(), strict=True)
+        for tx, part in groupby(enumerate(rows), key=lambda each: each[1][0]):
+            yield tx, [(n, old, new) for n, (_, old, new) in part]
+
+    def _silent(self) -> list[bool]:
+        """Of each change whether its row looks the same before and after, and is the same row."""
+        changes, place = self.changes, self.seen.place
+        both = np.flatnonzero((changes.old >= 0) & (changes.new >= 0))
+        both = both[(place[changes.old[both]] >= 0) & (place[changes.new[both]] >= 0)]
+        old, new = changes.old[both], changes.new[both]
+        silent = np.zeros(len(changes), np.bool_)
+        silent[both] = (changes.id[old] == changes.id[new]) & ~differ(self.seen.pool, place[old], place[new])
+        flags: list[bool] = silent.tolist()
+        return flags
+
+    def _remember(self, changes: list[Pair]) -> None:
+        for _, old, _ in changes:
+            if old >= 0:
+                self.latest[int(self.changes.id[old])] = NOWHERE
+        for _, _, new in changes:
+            if new >= 0:
+                self.latest[int(self.changes.id[new])] = new
+
+    def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
+        failing = bool(group.failed)
+        self._count_failures(group, pairs)
+        touches = [self._touch(pair, silent) for pair in pairs]
+        group.size += sum((touch.new is not None) - (touch.old is not None) for touch in touches)
+        moved = move(group.ranked, touches) if group.ranked is not None else None
+        if failing and group.failed:
+            return
+        for window in list(group.windows):
+            if group.failed:
+                self._enter(window, tx, "error", group.error)
+            elif window.rows > self.result_rows_max:
+                self._close(window, tx)
+            elif failing:
+                self._recover(window, tx)
+            elif moved is not None and group.ranked is not None:
+                self._ordered(window, tx, reframe(group.ranked, moved, window.frame))
+            else:
+                self._unordered(window, tx, touches)
+
+    def _count_failures(self, group: Group, pairs: list[Pair]) -> None:
+        for _, old, _ in pairs:
+            if old in self.seen.failed:
+                group.failed.pop(int(self.changes.id[old]), None)
+        for _, _, new in pairs:
+            if new in self.seen.failed:
+                group.failed[int(self.changes.id[new])] = self.seen.failed[new]
+
+    def _touch(self, pair: Pair, silent: list[bool]) -> Touch:
+        change, old, new = pair
+        old_key, new_key = self._key(old), self._key(new)
+        return Touch(change, old_key, new_key, silent[change] and old >= 0 and new >= 0)
+
+    def _key(self, row: int) -> bytes | None:
+        """The sort key of a row that is in the result; unordered rows have an empty one."""
+        place = int(self.seen.place[row]) if row >= 0 else NOWHERE
+        if place < 0:
+            return None
+        return self.seen.keys[place] if self.program.ordered else b""
+
+    def _ordered(self, window: Window, tx: int, reframed: Reframed) -> None:
+        before = len(self.edits)
+        for touch, old_index, index in reframed.touched:
+            self._edit(window, tx, touch, old_index, index)
+        for key, index in reframed.left:
+            id = identity_of(key)
+            self._add(window, tx, DELETE, id, 0, index, NOWHERE, self._ref(window.group, id), NOWHERE)
+        for key, index in reframed.entered:
+            id = identity_of(key)
+            self._add(window, tx, INSERT, 0, id, NOWHERE, index, NOWHERE, self._ref(window.group, id))
+        if len(self.edits) > before:
+            self._enter(window, tx, "diff")
+
+    def _unordered(self, window: Window, tx: int, touches: list[Touch]) -> None:
+        before = len(self.edits)
+        for touch in touches:
+            if not touch.silent:
+                self._edit(
+                    window, tx, touch, None if touch.old is None else NOWHERE, None if touch.new is None else NOWHERE
+                )
+        if len(self.edits) > before:
+            self._enter(window, tx, "diff")
+
+    def _edit(self, window: Window, tx: int, touch: Touch, old_index: int | None, index: int | None) -> None:
+        """None for an index: the row is not in the window there."""
+        old, new = int(self.changes.old[touch.change]), int(self.changes.new[touch.change])
+        if old_index is None and index is None:
+            return
+        kind = UPDATE if old_index is not None and index is not None else DELETE if index is None else INSERT
+        gone, came = (NOWHERE, 0), (NOWHERE, 0)
+        if old_index is not None:
+            gone = int(self.seen.place[old]), int(self.changes.id[old])
+        if index is not None:
+            came = int(self.seen.place[new]), int(self.changes.id[new])
+        places = [NOWHERE if at is None else at for at in (old_index, index)]
+        self._add(window, tx, kind, gone[1], came[1], *places, gone[0], came[0])
+
+    def _add(self, window: Window, *edit: int) -> None:
+        self.edits.append((window.instance.id, *edit))  # type: ignore[arg-type]
+
+    def _ref(self, group: Group, id: int) -> int:
+        """Where the row of an identity will be found: in this step's rows, or fetched."""
+        row = self.latest.get(id)
+        if row is not None:
+            return int(self.seen.place[row])
+        self.fetched.append((self.arrangement.hash(group.key), id))
+        return _FETCHED + len(self.fetched) - 1
+
+    def _enter(self, window: Window, tx: int, kind: Kind, reason: str = "") -> None:
+        window.prev, window.seq = window.seq, tx
+        entry = Entry(window.instance.id, tx, window.prev, kind, self.program.template.id, reason)
+        self.outbox.index.append(entry)
+
+    def _close(self, window: Window, tx: int) -> None:
+        self._enter(window, tx, "closed", too_large(self.result_rows_max))
+        window.group.windows.remove(window)
+        self.closed.append(window)
+
+    def _recover(self, window: Window, tx: int) -> None:
+        """The row that failed is gone: the whole result as it is at this transaction."""
+        self._enter(window, tx, "result")
+        group, frame = window.group, window.frame
+        if group.ranked is not None:
+            ids = [identity_of(key) for key in group.ranked.slice(frame.start, frame.end)]
+            rows = [(id, self._ref(group, id)) for id in ids]
+        else:
+            rows = sorted(self._bucket(group).items())
+        for index, (id, ref) in enumerate(rows):
+            self._add(window, tx, RESULT, 0, id, NOWHERE, index, NOWHERE, ref)
+
+    def _bucket(self, group: Group) -> dict[int, int]:
+        """An unordered group's rows now: the arrangement's, except where this step has touched them."""
+        gathered = self.arrangement.bucket(group.key)
+        seen = self.program.see(gathered.rows, gathered.id)
+        base = self._pool(seen.pool)
+        rows = {
+            id: base + place
+            for id, place in zip(gathered.id.tolist(), seen.place.tolist(), strict=True)
+            if place >= 0 and id not in self.latest
+        }
+        number = self.joined.groups.index(group)
+        fresh = {id: row for id, row in self.latest.items() if row >= 0 and self.joined.number[row] == number}
+        rows.update({id: int(self.seen.place[row]) for id, row in fresh.items() if self.seen.place[row] >= 0})
+        return rows
+
+    def _pool(self, rows: pa.RecordBatch) -> int:
+        base = self.pooled
+        self.pools.append(rows)
+        self.pooled += rows.num_rows
+        return base
+
+    def _finish(self) -> None:
+        if not self.edits:
+            return
+        if self.fetched:
+            base = self._pool(self.program.project(self.arrangement.find(self.fetched)))
+            self.edits = [(*edit[:7], _resolved(edit[7], base), _resolved(edit[8], base)) for edit in self.edits]
+        pool = self.pools[0] if len(self.pools) == 1 else pa.concat_batches(self.pools)
+        self.outbox.add(self.program.template.id, block_of(self.edits, pool))
+
+
+def _placed(n: int, old: int, new: int, numbers: list[int]) -> Iterator[tuple[int, Pair]]:
+    """A change as each group sees it: whole where both rows are its own, else what left or what came."""
+    left = numbers[old] if old >= 0 else NOWHERE
+    came = numbers[new] if new >= 0 else NOWHERE
+    if left == came:
+        if left >= 0:
+            yield left, (n, old, new)
+        return
+    if left >= 0:
+        yield left, (n, old, NOWHERE)
+    if came >= 0:
+        yield came, (n, NOWHERE, new)
+
+
+def _resolved(ref: int, base: int) -> int:
+    return ref - _FETCHED + base if ref >= _FETCHED else ref
+
+
+def block_of(edits: list[Edit], pool: pa.RecordBatch) -> Block:
+    instance, tx, kind, old_hash, new_hash, old_index, index, old, new = zip(*edits, strict=True)
+    return Block(
+        np.array(instance, np.int64),
+        np.array(tx, np.int64),
+        np.array(kind, np.int8),
+        np.array(old_hash, np.uint64),
+        np.array(new_hash, np.uint64),
+        np.array(old_index, np.int64),
+        np.array(index, np.int64),
+        np.array(old, np.int64),
+        np.array(new, np.int64),
+        pool,
+    )
+
+
+def too_large(rows_max: int) -> str:
+    return f"the result has more than {rows_max} rows; add a LIMIT or a narrower WHERE"
+
+
+def ranked_of(seen: Seen) -> Ranked:
+    return Ranked(seen.keys[place] for place in seen.place.tolist() if place >= 0)

@@ -1,0 +1,183 @@
+"""State on disk: runs as immutable Arrow files named after their content, and one small document for all the rest.
+
+A run is written once; a file that is there already holds exactly what would be written. It never deletes: what no
+document names any more is the owner's to sweep.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from headwater.engine.arrangement import Arrangement, Run
+from headwater.engine.params import Window
+from headwater.model.errors import Corrupt
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type, Value
+from headwater.plan.template import Instance, Template
+
+_OURS = ("#hash", "#id", "#live")
+Place = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """`files` are all files the state needs, by name; `document` is what `load` wants to see again."""
+
+    files: list[str]
+    document: bytes
+
+
+class _Live(Protocol):
+    template: Template
+
+
+class _ColumnDocument(msgspec.Struct, array_like=True):
+    name: str
+    type: Type
+    declared: str
+    collation: str
+    nullable: bool
+    default: Value
+
+
+class _TableDocument(msgspec.Struct, array_like=True):
+    name: str
+    columns: list[_ColumnDocument]
+    key: tuple[str, ...]
+    schema_id: int
+
+
+class _WindowDocument(msgspec.Struct, array_like=True):
+    id: int
+    template: str
+    values: tuple[Value, ...]
+    limit: int | None
+    offset: int
+    seq: int
+    prev: int
+
+
+class _Document(msgspec.Struct):
+    tables: list[_TableDocument]
+    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
+    templates: list[tuple[str, str]]
+    windows: list[_WindowDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A document as `load` needs it."""
+
+    tables: list[Table]
+    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
+    templates: list[tuple[str, str]]
+    windows: list[tuple[Instance, int, int]]
+
+
+def saved_state(
+    tables: Mapping[str, Table], files: Mapping[Place, list[str]], lives: Iterable[_Live], windows: Iterable[Window]
+) -> SavedState:
+    document = _Document(
+        [_table_document(table) for table in tables.values()],
+        [(table, keys, names) for (table, keys), names in files.items()],
+        [(live.template.sql, live.template.table) for live in lives],
+        [_window_document(window) for window in windows],
+    )
+    return SavedState([name for names in files.values() for name in names], msgspec.msgpack.encode(document))
+
+
+def _table_document(table: Table) -> _TableDocument:
+    columns = [_ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in table.columns]
+    return _TableDocument(table.name, columns, table.key, table.schema_id)
+
+
+def _window_document(window: Window) -> _WindowDocument:
+    one = window.instance
+    return _WindowDocument(one.id, one.template, one.values, one.limit, one.offset, window.seq, window.prev)
+
+
+def read_document(document: bytes) -> Read:
+    read = msgspec.msgpack.decode(document, type=_Document)
+    return Read(
+        [_table(table) for table in read.tables],
+        read.arrangements,
+        read.templates,
+        [(Instance(w.id, w.template, w.values, w.limit, w.offset), w.seq, w.prev) for w in read.windows],
+    )
+
+
+def _table(read: _TableDocument) -> Table:
+    columns = tuple(Column(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in read.columns)
+    return Table(read.name, columns, read.key, read.schema_id)
+
+
+def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:
+    """The names of an arrangement's runs, oldest first, each durable."""
+    arrangement.settle()
+    unsaved = [run for run in arrangement.runs if run.file is None]
+    for run in unsaved:
+        run.file = _save(run, directory)
+    if unsaved:
+        _sync(directory)
+    return [run.file for run in arrangement.runs if run.file is not None]
+
+
+def _save(run: Run, directory: Path) -> str:
+    content = _content(run)
+    name = f"{xxhash.xxh3_128_hexdigest(content)}.arrow"
+    if not (directory / name).exists():
+        unfinished = directory / f"{name}.{os.getpid()}"
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(directory / name)
+    return name
+
+
+def _content(run: Run) -> memoryview:
+    ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.live)]
+    names = pa.schema([pa.field(name, array.type) for name, array in zip(_OURS, ours, strict=True)])
+    schema = pa.schema([*names, *run.rows.schema])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=schema))
+    return memoryview(sink.getvalue())
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[Run]:
+    return [_load(directory / name, table) for name in files]
+
+
+def _load(path: Path, table: Table) -> Run:
+    """The run of a file, mapped into memory. The name is the digest: a file that is not as it was is refused."""
+    try:
+        mapped = pa.memory_map(str(path)).read_buffer()
+    except OSError as error:
+        raise Corrupt(f"the state file {path.name} cannot be read: {error}", hint=_HINT) from None
+    if xxhash.xxh3_128_hexdigest(memoryview(mapped)) != path.stem:
+        raise Corrupt(f"the state file {path.name} is damaged", hint=_HINT)
+    batch = pa.ipc.open_file(mapped).get_batch(0)
+    hash, id, live = (np.asarray(batch.column(n)) for n in range(len(_OURS)))
+    rows = pa.RecordBatch.from_arrays(batch.columns[len(_OURS) :], schema=table.arrow)
+    return Run(hash, id, live, rows, path.name)
+
+
+_HINT = "start the cell from an older manifest, or with a fresh data directory"
