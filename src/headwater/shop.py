@@ -129,7 +129,7 @@ def _products(chance: random.Random) -> list[tuple[object, ...]]:
 
 
 def _stock(chance: random.Random) -> tuple[int, int]:
-    return chance.randrange(4, 70), chance.randrange(6, 20)
+    return chance.randrange(4, 60), chance.randrange(6, 24)
 
 
 def _status_at_age(chance: random.Random, age: int) -> str:
@@ -217,9 +217,13 @@ def count_stock(db: sqlite3.Connection, chance: random.Random, _now: dt.datetime
 
 
 def restock(db: sqlite3.Connection, chance: random.Random, _now: dt.datetime, _size: Size) -> None:
+    """Empty shelves first, then what is low beyond what the shop puts up with."""
     low = _ids(db, LOW_STOCK)
-    delivered = [(chance.randrange(15, 45), id) for id in chance.sample(low, -(-len(low) // 8))]
-    db.executemany("UPDATE products SET stock = stock + ? WHERE id = ?", delivered)
+    empty = _ids(db, "SELECT id FROM products WHERE stock = 0")
+    needy = empty[:3] or chance.sample(low, min(3, max(0, len(low) - LOW_MIN)))
+    db.executemany(
+        "UPDATE products SET stock = stock + ? WHERE id = ?", [(chance.randrange(4, 24), id) for id in needy]
+    )
 
 
 def move_house(db: sqlite3.Connection, chance: random.Random, _now: dt.datetime, _size: Size) -> None:
@@ -246,9 +250,10 @@ BUSINESS: Sequence[tuple[int, Business]] = (
     (3, forget_cancelled),
     (7, change_prices),
     (6, count_stock),
-    (3, restock),
+    (5, restock),
     (2, move_house),
 )
+LOW_MIN = 12  # the shop lives with so many products running low
 LOW_STOCK = "SELECT id FROM products WHERE stock < reorder_at"
 
 

@@ -125,7 +125,7 @@ export class Connection {
       case "result": case "diff": case "swap": return this.#hold(live, decodeEmission(message));
       case "ready": return this.#ready(live, message);
       case "progress": return this.#advance(message.position);
-      case "resync": return live.invalidate();
+      case "resync": return live.interrupt();
       case "error": return this.#fail(live, new HeadwaterError(message));
       case "closed": return this.#end(live, message.reason);
       default: return; // pong, and what a newer server may say
@@ -187,11 +187,11 @@ export class Connection {
     this.#subscribe(live);
   }
 
-  /** An error before `subscribed` is a refusal: the query is over. A later one leaves it running. */
+  /** A window in error comes back when the row at fault has gone; any other error is a refusal, and the query is over. */
   #fail(live, error) {
-    if (live === null) return this.onError?.(error);
-    if (!live.isSubscribed) this.#end(live, error.message, () => live.onError?.(error));
-    else live.onError?.(error);
+    if (live === null) this.onError?.(error);
+    else if (error.code === "window_error") live.onError?.(error);
+    else this.#end(live, error.message, () => live.onError?.(error));
   }
 
   #end(live, reason, tell = () => live.onClosed?.(reason)) {
@@ -248,7 +248,6 @@ export class LiveResult {
   strategy = null;
   pending = []; // emissions that wait for `progress`
   isReady = false;
-  isSubscribed = false;
 
   #connection;
   #held = EMPTY;
@@ -286,7 +285,6 @@ export class LiveResult {
   }
 
   describe({ columns, key, ordered, strategy }) {
-    this.isSubscribed = true;
     Object.assign(this, { types: columns ?? [], key: key ?? [], ordered: ordered ?? false, strategy: strategy ?? null });
   }
 
@@ -302,18 +300,12 @@ export class LiveResult {
     this.onChange?.(this);
   }
 
-  /** A fresh result is on its way; what is shown stays until then. */
-  invalidate() {
+  /** The thread is lost: what is shown stays until it is taken up again or a fresh result is here. */
+  interrupt() {
     this.pending = [];
     this.isReady = false;
     if (this.state === "ready") this.state = "stale";
     this.tell();
-  }
-
-  /** The socket is gone. */
-  interrupt() {
-    this.isSubscribed = false;
-    this.invalidate();
   }
 
   /** What came does not follow from what is held: nothing but a result will do. */

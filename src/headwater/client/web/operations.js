@@ -1,9 +1,8 @@
 /**
  * The steps from one list of rows to the next, for views that hold the list themselves: done one after the other to the
- * rows before, they give the rows after. Pure.
+ * rows before, they give the rows after. The shapes are those of `headwater.client.operations`. Pure.
  *
- *   {op: "remove", index, hash}            {op: "insert", index, hash, values}
- *   {op: "set", index, hash, old_hash, values}      values: the columns that changed      {op: "swap", index, with}
+ *   {type: "remove", index}   {type: "insert", index, row}   {type: "set", index, row}   {type: "swap", index, other}
  */
 
 import { sameValue } from "./wire.js";
@@ -11,9 +10,8 @@ import { sameValue } from "./wire.js";
 /** The operations of one emission that led from `before` to `after`. */
 export function operations(before, after, emission) {
   if (before === after) return [];
-  if (emission.type === "swap") return emission.pairs.map(([index, other]) => ({ op: "swap", index, with: other }));
-  const renamed = renames(emission);
-  const origin = origins(before, after, renamed);
+  if (emission.type === "swap") return emission.pairs.map(([index, other]) => ({ type: "swap", index, other }));
+  const origin = origins(before, after, renames(emission));
   const kept = longestRise(origin);
   return [...removals(before, origin, kept), ...insertions(after, kept), ...settings(before, after, origin, kept)];
 }
@@ -32,28 +30,23 @@ function origins(before, after, renamed) {
 
 function removals(before, origin, kept) {
   const staying = new Set([...kept].map((index) => origin[index]));
-  const gone = before.hashes.map((hash, index) => ({ op: "remove", index, hash })).filter(({ index }) => !staying.has(index));
-  return gone.reverse();
+  const gone = [...before.rows.keys()].filter((index) => !staying.has(index));
+  return gone.reverse().map((index) => ({ type: "remove", index }));
 }
 
 function insertions(after, kept) {
-  return after.hashes
-    .map((hash, index) => ({ op: "insert", index, hash, values: after.rows[index] }))
-    .filter(({ index }) => !kept.has(index));
+  const coming = [...after.rows.keys()].filter((index) => !kept.has(index));
+  return coming.map((index) => ({ type: "insert", index, row: after.rows[index] }));
 }
 
 function settings(before, after, origin, kept) {
-  return [...kept].sort((a, b) => a - b).flatMap((index) => {
-    const [old_hash, hash] = [before.hashes[origin[index]], after.hashes[index]];
-    const values = changedColumns(before.rows[origin[index]], after.rows[index]);
-    const isSame = hash === old_hash && Object.keys(values).length === 0;
-    return isSame ? [] : [{ op: "set", index, hash, old_hash, values }];
-  });
+  const places = [...kept].sort((a, b) => a - b);
+  const changed = places.filter((index) => !sameRow(before.rows[origin[index]], after.rows[index]));
+  return changed.map((index) => ({ type: "set", index, row: after.rows[index] }));
 }
 
-function changedColumns(before, after) {
-  if (before === after) return {};
-  return Object.fromEntries(Object.entries(after).filter(([name, value]) => !sameValue(before[name], value)));
+function sameRow(a, b) {
+  return a === b || Object.keys(b).every((name) => sameValue(a[name], b[name]));
 }
 
 /** The most places of `origin` that rise from left to right: these rows stay where they are, the others move. */
