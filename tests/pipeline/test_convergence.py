@@ -1,4 +1,4 @@
-"""Law 1 to 5 end to end: two writer processes, 20 live queries, and at every transaction the rows equal the oracle's."""
+"""Laws 1 to 5 end to end: two writer processes, 20 live queries, and the oracle's rows at every transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import shop
-from support.oracle import Oracle, same_rows
 
 import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
+from support import shop
+from support.oracle import Oracle, same_rows
 
 TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 WRITERS = (1, 2)

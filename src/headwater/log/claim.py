@@ -28,6 +28,10 @@ class Claim(Protocol):
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Inside it nobody else writes. Raises `Fenced` where the right is gone for good."""
 
+    @property
+    def in_power(self) -> bool:
+        """False where the right is gone for good."""
+
     def close(self) -> None: ...
 
 
@@ -46,6 +50,10 @@ class Exclusive:
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
+
+    @property
+    def in_power(self) -> bool:
+        return True
 
     def close(self) -> None:
         self._lock.close()
@@ -75,6 +83,10 @@ class Fencing:
             yield
         finally:
             self._lock.release()
+
+    @property
+    def in_power(self) -> bool:
+        return self._newest.read() == self.generation
 
     def _check(self) -> None:
         newest = self._newest.read()

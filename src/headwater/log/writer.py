@@ -102,6 +102,17 @@ class SegmentWriter:
                 fdatasync(self._segment)
                 self._publish(replace(self._head, synced=self._head.length))
 
+    @contextlib.contextmanager
+    def fence(self) -> Iterator[None]:
+        """Inside it no newer writer comes to power: for files that must change together with the log."""
+        with self._lock, self._writing():
+            yield
+
+    @property
+    def in_power(self) -> bool:
+        """False once a newer writer has opened the log."""
+        return self._segment >= 0 and self._claim.in_power
+
     def last(self) -> Record | None:
         return read_last(self._directory, self._head)
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from headwater.model.value import Type, Value, field
+from headwater.model.value import Type, field
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`declared` is the origin's own word for the type; `default` is what rows older than the column hold."""
+    """`declared` is the origin's own word for the type; `default` is the value that rows older than the column hold."""
 
     name: str
     type: Type
     declared: str = ""
     collation: str = "BINARY"
     nullable: bool = True
-    default: Value = None
+    default: Any = None  # a Value; codecs know no union of text and bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import msgspec
 from headwater.log.record import Kind, Record
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
-from headwater.model.value import Value
 
 
 class Capture(msgspec.Struct, frozen=True):
@@ -39,7 +38,7 @@ class Subscribe(msgspec.Struct, frozen=True):
 
     template: str
     instance: int
-    values: tuple[Value, ...]
+    values: tuple[Any, ...]
     limit: int | None
     offset: int
     boot: int
