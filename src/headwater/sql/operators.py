@@ -130,10 +130,13 @@ def integer_operation(scope: Scope, node: exp.Binary) -> Bound:
 
 def negation(scope: Scope, node: exp.Not) -> Bound:
     arg = bind_expr(scope, node.this)
-    if isinstance(arg.expr, Call) and arg.expr.name in _NEGATED:
-        call = arg.expr
-        return Bound(Call(_NEGATED[call.name], call.args, call.type, call.collation), arg.collating)
-    return _operation("not", Type.INTEGER, arg)
+    return Bound(_not(arg.expr), carried([arg.collating]))
+
+
+def _not(expr: Expr) -> Expr:
+    if isinstance(expr, Call) and expr.name in _NEGATED:
+        return Call(_NEGATED[expr.name], expr.args, expr.type, expr.collation)
+    return Call("not", (expr,), Type.INTEGER)
 
 
 def comparison(scope: Scope, node: exp.Binary) -> Bound:
@@ -146,7 +149,7 @@ def identity(scope: Scope, node: exp.Is) -> Bound:
     if not isinstance(node.expression, exp.Boolean):
         return comparison(scope, node)
     arg = bind_expr(scope, node.this)
-    condition = arg.expr if node.expression.this else Call("not", (arg.expr,), Type.INTEGER)
+    condition = arg.expr if node.expression.this else _not(arg.expr)
     return Bound(Case(((condition, TRUE),), FALSE, Type.INTEGER), carried([arg.collating]))
 
 
