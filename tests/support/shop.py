@@ -160,7 +160,7 @@ def write(path: Path, writer: int, count: int, changes_max: int = 50) -> None:
 
 
 def _size(pick: random.Random, most: int) -> int:
-    return pick.choice([1, 1, 2, 3, 5, 8, most])
+    return min(most, pick.choice([1, 3, 8, 12, 20, 35, 50]))
 
 
 def _packed(value: Any) -> Any:
