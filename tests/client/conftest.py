@@ -12,7 +12,11 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
-SERVED = {"/client/": ROOT / "src/headwater/client/web", "/vectors/": ROOT / "tests/vectors"}
+SERVED = {
+    "/client/": ROOT / "src/headwater/client/web",
+    "/static/": ROOT / "src/headwater/gateway/static",
+    "/vectors/": ROOT / "tests/vectors",
+}
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run "
@@ -39,7 +43,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
-        self.wfile.write(b"<!doctype html><title>vectors</title><link rel=icon href='data:,'>")
+        self.wfile.write(b"<!doctype html><title>empty</title><link rel=icon href='data:,'>")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ const GLIDE = { duration: 320, easing: "cubic-bezier(0.22, 1, 0.36, 1)" };
 const ARRIVE = { duration: 360, easing: "cubic-bezier(0.22, 1, 0.36, 1)" };
 const LEAVE = { duration: 420, easing: "ease-out", fill: "forwards" };
 const MOVING_MAX = 60; // more at once is not motion but noise
-const PER_SECOND_MAX = 12;
+const PER_SECOND_MAX = 8;
 const GHOSTS_MAX = 20;
 
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");

@@ -6,7 +6,7 @@
 import { sameValue } from "/client/headwater.js";
 import { longestRise, renames } from "/client/operations.js";
 import { arrive, glide, isWelcome, leave, places } from "/static/motion.js";
-import { decimals, direction, isNumber, isNumericType, shown } from "/static/value.js";
+import { decimals, isNumber, isNumericType, shown } from "/static/value.js";
 
 const ROWS_MAX = 500;
 const DECIMALS_MAX = 8;
@@ -121,7 +121,7 @@ export class TableView {
       if (entry.row !== null && sameValue(entry.row[column.name], value)) return;
       const cell = entry.element.cells[at];
       writeCell(cell, value, column);
-      if (entry.row !== null) flash(cell, direction(entry.row[column.name], value));
+      if (entry.row !== null) flash(cell);
     });
     entry.row = row;
   }
@@ -200,14 +200,12 @@ function alignPoint(cell, column) {
 /** What has been seen need not be marked: an element that is moved would show it again. */
 function settle({ target, animationName }) {
   if (animationName === "fresh") target.classList.remove("fresh");
-  else target.classList.remove("flash", "up", "down");
+  else target.classList.remove("flash");
 }
 
-function flash(cell, sign) {
+function flash(cell) {
   cell.dataset.beat = cell.dataset.beat === "0" ? "1" : "0";
   cell.classList.add("flash");
-  cell.classList.toggle("up", sign > 0);
-  cell.classList.toggle("down", sign < 0);
 }
 
 function isSameOrder(before, after) {

@@ -21,12 +21,6 @@ export function shown(value, type) {
   return { text: String(value), kind: "" };
 }
 
-/** 1 where the number rose, -1 where it fell, 0 where there is nothing to compare. */
-export function direction(before, after) {
-  if (!isNumber(before) || !isNumber(after)) return 0;
-  return Math.sign(Number(after) - Number(before)) || 0;
-}
-
 export function decimals(text) {
   const point = text.indexOf(".");
   return point < 0 || /[eE]/.test(text) ? 0 : text.length - point - 1;
