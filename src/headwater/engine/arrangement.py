@@ -131,10 +131,8 @@ class Arrangement:
     def bucket(self, key: bytes) -> Gathered:
         """All rows of one encoded key."""
         hash = self.hash(key)
-        parts = [part for part in (self._part(run, np.uint64(hash)) for run in self.runs) if len(part)]
-        recent = self.recent.get(hash, {})
-        if recent or len(parts) != 1:
-            parts.append(_recent_run(recent, self.table))
+        parts = [self._part(run, np.uint64(hash)) for run in self.runs]
+        parts.append(_recent_run(self.recent.get(hash, {}), self.table, hash))
         gathered = self._verified(_newest(parts), key)
         self.work.gathered += len(gathered.id)
         return gathered
@@ -252,9 +250,11 @@ def _concatenated(runs: Sequence[Run]) -> Run:
 
 
 def _newest(runs: Sequence[Run]) -> Gathered:
-    """What lives, over runs from old to new. A single run is sorted already."""
-    whole = runs[0] if len(runs) == 1 else _concatenated(runs)
-    if len(runs) > 1:
+    """What lives, over runs from old to new, in order of identity where they are of one key hash."""
+    some = [run for run in runs if len(run)] or runs[:1]
+    whole = some[0]
+    if len(some) > 1 or whole is runs[-1]:  # the last may be recent rows, which are in no order
+        whole = _concatenated(some)
         whole = _sorted_run(whole.hash, whole.id, whole.live, whole.rows)
     whole = _without_removals(whole)
     return Gathered(whole.id, whole.rows)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -107,7 +107,7 @@ class Outbox:
         index, blocks = self.index, self.blocks
         self.index, self.whole, self.blocks = [], set(), defaultdict(list)
         index.sort(key=_when)
-        return Emitted(index, {template: _batch(parts) for template, parts in blocks.items() if parts})
+        return Emitted(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
 
 
 def _when(entry: Entry) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
     order = _canonical(
         block.tx, block.instance, block.kind == RESULT, block.old_index, block.index, block.old_hash, block.new_hash
     )
-    fixed = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
+    fixed: list[npt.NDArray[Any]] = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
     places = [_nullable(column[order]) for column in (block.old_index, block.index)]
     rows = [_widened(block.pool.take(_nullable(side[order])), types) for side in (block.old, block.new)]
     arrays = [*(pa.array(column[order]) for column in fixed), *places, *rows[0], *rows[1]]

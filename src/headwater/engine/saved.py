@@ -21,7 +21,7 @@ from headwater.engine.arrangement import Arrangement, Run
 from headwater.engine.params import Window
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type, Value
+from headwater.model.value import Type, pack_any, unpack_any
 from headwater.plan.template import Instance, Template
 
 _OURS = ("#hash", "#id", "#live")
@@ -46,7 +46,7 @@ class _ColumnDocument(msgspec.Struct, array_like=True):
     declared: str
     collation: str
     nullable: bool
-    default: Value
+    default: bytes | None  # packed
 
 
 class _TableDocument(msgspec.Struct, array_like=True):
@@ -59,7 +59,7 @@ class _TableDocument(msgspec.Struct, array_like=True):
 class _WindowDocument(msgspec.Struct, array_like=True):
     id: int
     template: str
-    values: tuple[Value, ...]
+    values: tuple[bytes | None, ...]  # packed
     limit: int | None
     offset: int
     seq: int
@@ -96,13 +96,16 @@ def saved_state(
 
 
 def _table_document(table: Table) -> _TableDocument:
-    columns = [_ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in table.columns]
+    columns = [
+        _ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, pack_any(c.default)) for c in table.columns
+    ]
     return _TableDocument(table.name, columns, table.key, table.schema_id)
 
 
 def _window_document(window: Window) -> _WindowDocument:
     one = window.instance
-    return _WindowDocument(one.id, one.template, one.values, one.limit, one.offset, window.seq, window.prev)
+    packed = tuple(pack_any(value) for value in one.values)
+    return _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev)
 
 
 def read_document(document: bytes) -> Read:
@@ -111,12 +114,19 @@ def read_document(document: bytes) -> Read:
         [_table(table) for table in read.tables],
         read.arrangements,
         read.templates,
-        [(Instance(w.id, w.template, w.values, w.limit, w.offset), w.seq, w.prev) for w in read.windows],
+        [(_instance(w), w.seq, w.prev) for w in read.windows],
     )
 
 
+def _instance(read: _WindowDocument) -> Instance:
+    values = tuple(unpack_any(value) for value in read.values)
+    return Instance(read.id, read.template, values, read.limit, read.offset)
+
+
 def _table(read: _TableDocument) -> Table:
-    columns = tuple(Column(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in read.columns)
+    columns = tuple(
+        Column(c.name, c.type, c.declared, c.collation, c.nullable, unpack_any(c.default)) for c in read.columns
+    )
     return Table(read.name, columns, read.key, read.schema_id)
 
 
