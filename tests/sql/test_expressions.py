@@ -11,9 +11,9 @@ from headwater.model.value import Row, Type
 from headwater.sql.bind import bind
 from headwater.sql.expr import Expr
 from headwater.sql.render import render
-from tests.sql.written import TABLE, examples, expressions, filled, rows
+from sql.written import TABLE, examples, expressions, filled, rows
 
-Answer = list[tuple[object, str]] | str
+Answer = list[tuple[object, bytes]] | str
 _TYPES = {"integer": Type.INTEGER, "real": Type.REAL, "text": Type.TEXT, "blob": Type.BLOB}
 
 
@@ -52,7 +52,7 @@ def test_a_static_type_is_the_type_of_every_value(text: str, some: list[Row]) ->
     expr, written = _bound(text), _answer(filled(some), text)
     if isinstance(expr, SqlError) or isinstance(written, str) or expr.type is Type.ANY:
         return
-    found = {_TYPES[bytes(type).decode()] for _, type in written if type != b"null"}  # type: ignore[arg-type]
+    found = {_TYPES[type.decode()] for _, type in written if type != b"null"}
     if expr.type is Type.INTEGER and Type.REAL in found:
         assert any(isinstance(value, float) and abs(value) >= 1 << 63 for value, _ in written), (
             "overflow alone gives REAL"

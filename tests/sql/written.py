@@ -1,4 +1,4 @@
-"""Random SQL as people write it, over one table that has a column of every kind. For property tests of sql/ and plan/."""
+"""Random SQL as people write it, over one table with a column of every kind: for property tests of sql/ and plan/."""
 
 from __future__ import annotations
 
@@ -75,10 +75,14 @@ def rows(least: int = 1, most: int = 4) -> st.SearchStrategy[list[Row]]:
     return st.lists(_row, min_size=least, max_size=most).map(numbered)
 
 
+def _split(text: str) -> list[str]:
+    return text.split()
+
+
 literals = st.sampled_from(
     [
-        *"0 1 2 -1 10 1.0 0.5 .5 1. 1e0 1e18 0x10 9223372036854775807 9223372036854775808 -9223372036854775808".split(),
-        *"9007199254740993 '' 'a' 'A' 'aB' '1' '1.0' '1e0' '2x' 'ä' '%' 'a%' '_' 'it''s' x'' x'61' X'00ff'".split(),
+        *_split("0 1 2 -1 10 1.0 0.5 .5 1. 1e0 1e18 0x10 9223372036854775807 9223372036854775808 -9223372036854775808"),
+        *_split("9007199254740993 '' 'a' 'A' 'aB' '1' '1.0' '1e0' '2x' 'ä' '%' 'a%' '_' 'it''s' x'' x'61' X'00ff'"),
         *("' 1'", "NULL", "TRUE", "FALSE", "true"),
     ]
 )
@@ -87,16 +91,18 @@ _columns = st.sampled_from(
 )
 _atoms = st.one_of(_columns, _columns, literals)
 _binary = st.sampled_from(
-    "= == <> != < <= > >= + - * / % || & | << >> AND OR IS LIKE GLOB".split()
-    + ["IS NOT", "NOT LIKE", "NOT GLOB", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
+    [
+        *_split("= == <> != < <= > >= + - * / % || & | << >> AND OR IS LIKE GLOB"),
+        *("IS NOT", "NOT LIKE", "NOT GLOB", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"),
+    ]
 )
-_comparing = st.sampled_from("= == <> != < <= > >= IS".split())
-_types = st.sampled_from("INTEGER REAL TEXT BLOB NUMERIC VARCHAR(10) STRING BOOLEAN BIGINT FLOAT".split())
+_comparing = st.sampled_from(_split("= == <> != < <= > >= IS"))
+_types = st.sampled_from(_split("INTEGER REAL TEXT BLOB NUMERIC VARCHAR(10) STRING BOOLEAN BIGINT FLOAT"))
 _unary_functions = st.sampled_from(
-    "lower upper length trim ltrim rtrim abs round sign typeof hex quote unicode likely unlikely floor".split()
+    _split("lower upper length trim ltrim rtrim abs round sign typeof hex quote unicode likely unlikely floor")
 )
-_binary_functions = st.sampled_from("ifnull nullif coalesce min max instr substr trim round like glob".split())
-_ternary_functions = st.sampled_from("iif replace substr substring coalesce min max".split())
+_binary_functions = st.sampled_from(_split("ifnull nullif coalesce min max instr substr trim round like glob"))
+_ternary_functions = st.sampled_from(_split("iif replace substr substring coalesce min max"))
 
 
 def _joined(*parts: st.SearchStrategy[str] | str) -> st.SearchStrategy[str]:

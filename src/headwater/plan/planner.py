@@ -15,7 +15,8 @@ from headwater.plan.lift import canonical, lift
 from headwater.plan.order import distinct_keys, effective_order
 from headwater.plan.template import Instance, Template
 from headwater.sql.bind import Tables, bind, bind_parsed
-from headwater.sql.expr import Call, Expr, OrderKey, Output
+from headwater.sql.chain import chain, operands
+from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.literal import write
 from headwater.sql.params import Given
 from headwater.sql.parse import Parsed, parse
@@ -74,7 +75,7 @@ def _template(table: Table, keys: Sequence[str], rest: Sequence[Expr], bound: Qu
         sql=sql,
         table=table.name,
         keys=tuple(keys),
-        where=reduce(_and, rest) if rest else None,
+        where=chain("and", rest) if rest else None,
         outputs=bound.outputs,
         order=effective_order(bound.order, table, bound.framed),
         framed=bound.framed,
@@ -91,10 +92,6 @@ def _select(table: str, outputs: Iterable[Output], where: Sequence[str], order: 
     return " ".join(clause for clause in clauses if clause)
 
 
-def _and(left: Expr, right: Expr) -> Expr:
-    return Call("and", (left, right), Type.INTEGER)
-
-
 def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     return exp.And(this=left, expression=right)
 
@@ -104,18 +101,12 @@ def _take_keys(parsed: Parsed) -> tuple[list[str], list[exp.Expr]]:
     where = parsed.select.args.get("where")
     keys: list[str] = []
     rest: list[exp.Expr] = []
-    for node in _conjunct_nodes(where.this) if where else []:
+    for node in operands(where.this, exp.And) if where else []:
         if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Placeholder):
             keys.append(node.this.name)
         else:
             rest.append(node)
     return keys, rest
-
-
-def _conjunct_nodes(node: exp.Expr) -> list[exp.Expr]:
-    if not isinstance(node, exp.And):
-        return [node]
-    return [*_conjunct_nodes(node.this), *_conjunct_nodes(node.expression)]
 
 
 def _notes(template: Template, query: Query, table: Table) -> Iterable[str]:

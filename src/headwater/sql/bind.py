@@ -16,6 +16,7 @@ from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Value
 from headwater.sql import literal, types
+from headwater.sql.chain import parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.names import did_you_mean, listed
 from headwater.sql.operators import bind_expr
@@ -66,21 +67,12 @@ def bind_parsed(parsed: Parsed, tables: Tables, params: Given = ()) -> Query:
         sql=parsed.sql,
         table=scope.table.name,
         outputs=outputs,
-        where=tuple(conjuncts(bind_expr(inner, where.this).expr)) if where else (),
+        where=tuple(parts("and", bind_expr(inner, where.this).expr)) if where else (),
         order=_order(inner, select.args.get("order"), [bound for _, bound, _ in columns]),
         framed=framed,
         limit=_limit(scope, select.args.get("limit")),
         offset=_offset(scope, select.args.get("offset")),
     )
-
-
-def conjuncts(expr: Expr) -> Iterator[Expr]:
-    """The parts of `a AND b AND c`."""
-    if isinstance(expr, Call) and expr.name == "and":
-        for arg in expr.args:
-            yield from conjuncts(arg)
-    else:
-        yield expr
 
 
 def is_constant(expr: Expr) -> bool:

@@ -58,6 +58,11 @@ def _part(types: Types) -> Type | None:
     return types[0] if types[0] in (Type.BLOB, Type.ANY) else Type.TEXT
 
 
+def _replaced(types: Types) -> Type | None:
+    """An empty pattern gives back the first argument as it is, of whatever type."""
+    return Type.TEXT if types[0] in (Type.TEXT, None) else Type.ANY
+
+
 _INTEGER, _REAL, _TEXT = _always(Type.INTEGER), _always(Type.REAL), _always(Type.TEXT)
 
 _KNOWN = (
@@ -68,7 +73,7 @@ _KNOWN = (
     *(Function(name, 0, _ANY_NUMBER, _TEXT) for name in ("printf", "format", "char")),
     Function("concat", 1, _ANY_NUMBER, _TEXT),
     Function("concat_ws", 2, _ANY_NUMBER, _TEXT),
-    Function("replace", 3, 3, _TEXT),
+    Function("replace", 3, 3, _replaced),
     Function("instr", 2, 2, _INTEGER),
     Function("zeroblob", 1, 1, _always(Type.BLOB)),
     Function("abs", 1, 1, _magnitude),

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headwater.model.value import Type, type_of
 from headwater.sql import literal, types
+from headwater.sql.chain import chain, operands, parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Function, available, known
 from headwater.sql.names import did_you_mean
@@ -29,9 +30,8 @@ _INTEGERS: dict[type[exp.Expr], str] = {
     exp.BitwiseOr: "|",
     exp.BitwiseLeftShift: "<<",
     exp.BitwiseRightShift: ">>",
-    exp.And: "and",
-    exp.Or: "or",
 }
+_CONNECTORS: dict[type[exp.Expr], str] = {exp.And: "and", exp.Or: "or"}
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -126,6 +126,12 @@ def arithmetic(scope: Scope, node: exp.Binary) -> Bound:
 
 def integer_operation(scope: Scope, node: exp.Binary) -> Bound:
     return _operation(_INTEGERS[type(node)], Type.INTEGER, *_both(scope, node))
+
+
+def connection(scope: Scope, node: exp.Connector) -> Bound:
+    name, args = _CONNECTORS[type(node)], [bind_expr(scope, part) for part in operands(node, type(node))]
+    flat = [part for arg in args for part in parts(name, arg.expr)]
+    return Bound(chain(name, flat), carried(arg.collating for arg in args))
 
 
 def negation(scope: Scope, node: exp.Not) -> Bound:
@@ -233,14 +239,11 @@ def case(scope: Scope, node: exp.Case) -> Bound:
     conditions = [bind_expr(scope, when.this) for when in node.args["ifs"]]
     results = [bind_expr(scope, when.args["true"]) for when in node.args["ifs"]]
     default = bind_expr(scope, node.args["default"]) if node.args.get("default") else Bound(NULL)
-    parts = [
-        *([base] if base else []),
-        *(part for pair in zip(conditions, results, strict=True) for part in pair),
-        default,
-    ]
+    pairs = zip(conditions, results, strict=True)
+    inside = [*([base] if base else []), *(bound for pair in pairs for bound in pair), default]
     if base is not None:
         conditions = [compare(scope, "=", base, when, span(node)) for when in conditions]
-    return Bound(_cases(conditions, results, default), carried(part.collating for part in parts))
+    return Bound(_cases(conditions, results, default), carried(bound.collating for bound in inside))
 
 
 def _cases(conditions: Sequence[Bound], results: Sequence[Bound], default: Bound) -> Case:
@@ -328,6 +331,7 @@ _RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     exp.DPipe: concatenated,
     **dict.fromkeys(_ARITHMETIC, arithmetic),
     **dict.fromkeys(_INTEGERS, integer_operation),
+    **dict.fromkeys(_CONNECTORS, connection),
     **dict.fromkeys(_COMPARISONS, comparison),
     exp.Is: identity,
     exp.Not: negation,

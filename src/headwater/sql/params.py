@@ -51,16 +51,20 @@ def _numbers(places: list[exp.Placeholder]) -> dict[int, int]:
 
 
 def _check_count(sql: str, places: list[exp.Placeholder], numbers: dict[int, int], given: Given) -> None:
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) or len(numbers) < len(places):
         return
     expected = max(numbers.values(), default=0)
     if expected != len(given):
         raise SqlError(
-            f"expected {expected} parameter{'s' if expected != 1 else ''}, found {len(given)} values",
+            f"expected {_counted(expected, 'parameter')}, found {_counted(len(given), 'value')}",
             sql=sql,
             at=span(places[-1]) if places else None,
             hint="give one value per placeholder, in order",
         )
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _const(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Const:

@@ -151,8 +151,8 @@ def _set_operator(tokens: list[Token]) -> Span | None:
     return next((_span(token) for token in tokens if token.text.upper() in words), None)
 
 
-def _refusal(what: str, sql: str, at: Span | None) -> UnsupportedQuery:
-    return UnsupportedQuery(f"{what} not supported yet", sql=sql, at=at, hint="ask for one table, row by row")
+def _refusal(what: str, sql: str, at: Span | None, hint: str = "ask for the rows of one table") -> UnsupportedQuery:
+    return UnsupportedQuery(f"{what} not supported yet", sql=sql, at=at, hint=hint)
 
 
 class _Parser(SQLiteParser):
@@ -167,8 +167,8 @@ class _Parser(SQLiteParser):
         # sqlglot's own messages speak of its grammar, ours of SQLite's.
         raise _Wrong(f"{place}: {message}" if message.startswith("expected") else place, _span(at))
 
-    def _unsupported(self, what: str, first: Token) -> UnsupportedQuery:
-        return _refusal(what, self.sql, (first.start, self._prev.end + 1))
+    def _unsupported(self, what: str, first: Token, hint: str = "ask for the rows of one table") -> UnsupportedQuery:
+        return _refusal(what, self.sql, (first.start, self._prev.end + 1), hint)
 
     # The result columns
 
@@ -243,7 +243,7 @@ class _Parser(SQLiteParser):
         tier, node = _BINARY.get(sign, (0, exp.Expr))
         if tier < least or not tier:
             if sign in ("->", "->>") and least <= CONCAT:
-                raise _refusal(f"{sign} is", self.sql, _span(self._curr))
+                raise _refusal(f"{sign} is", self.sql, _span(self._curr), "take JSON apart in the application")
             return None
         self._advance(2 if sign in ("<<", ">>") else 1)
         return node(this=this, expression=self._tier(tier + 1))
@@ -308,7 +308,7 @@ class _Parser(SQLiteParser):
         return exp.Glob(this=this, expression=self._tier(ORDERING))
 
     def _matched(self, this: exp.Expr) -> exp.Expr:
-        raise self._unsupported(f"{self._prev.text.upper()} is", self._prev)
+        raise self._unsupported(f"{self._prev.text.upper()} is", self._prev, "use LIKE or GLOB")
 
     def _between(self, this: exp.Expr) -> exp.Expr:
         low = self._tier(NOT)
@@ -388,7 +388,7 @@ class _Parser(SQLiteParser):
         self._refuse_subquery(first)
         this = self._tier(OR)
         if self._match(TokenType.COMMA, advance=False):
-            raise self._unsupported("a row value is", first)
+            raise self._unsupported("a row value is", first, "compare the columns one by one")
         self._expect(TokenType.R_PAREN, ")")
         return this
 
@@ -460,8 +460,8 @@ class _Parser(SQLiteParser):
             self._match(TokenType.DISTINCT)
             args = self._parse_csv(lambda: self._tier(OR))
         self._expect(TokenType.R_PAREN, ")")
-        if self._curr and self._curr.text.upper() in ("OVER", "FILTER") and self._next.token_type == TokenType.L_PAREN:
-            raise self._unsupported(f"{self._curr.text.upper()} is", first)
+        if self._operator() in ("OVER", "FILTER") and (self._word(self._next) or self._next.text == "("):
+            raise self._unsupported(f"{self._operator()} is", first)
         call = exp.Anonymous(this=first.text, expressions=args)
         call.meta["name"] = _span(first)
         return call

@@ -1,0 +1,127 @@
+"""Which constants leave the query, and what a template and an instance are called."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.schema import Column
+from headwater.model.value import Type, Value
+from headwater.plan.fingerprint import instance_id
+from headwater.plan.lift import fitted
+from headwater.plan.planner import effective_sql, plan, template_from_sql
+from sql.written import TABLE, examples
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM t WHERE i = 1 AND s = 'x' AND r > 2 LIMIT 5",
+        "select t.ID from T where r>2 and 'y'=S and i==+2 limit 7 offset 1",
+        "SELECT u.id FROM main.t AS u WHERE (u.r > 2 AND u.i = 3) AND (u.s = 5 AND u.r > 2) LIMIT -1",
+        "SELECT rowid FROM t WHERE 2 < r AND i = '7' AND s = '' LIMIT 0",
+    ],
+)
+def test_queries_that_differ_in_constants_share_a_template(sql: str) -> None:
+    template = plan(sql, [TABLE]).template
+    assert template == plan("SELECT id FROM t WHERE i = 0 AND s = '' AND r > 2 LIMIT 1", [TABLE]).template
+    assert template.keys == ("i", "s")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "i = 1 OR s = 'x'",
+        "NOT i = 1",
+        "i = NULL",
+        "i IS 1",
+        "c = 'x' COLLATE BINARY",
+        "s COLLATE NOCASE = 'x'",
+        "+i = 1",
+        "i + 0 = 1",
+        "i = r",
+        "i = 'abc'",
+        "i = 1.5",
+        "s = x'61'",
+        "r = 9007199254740993",
+        "i IN (1)",
+        "CAST(s AS INT) = 1",
+    ],
+)
+def test_everything_else_stays(where: str) -> None:
+    planned = plan(f"SELECT id FROM t WHERE {where}", [TABLE])
+    assert planned.template.keys == () == planned.instance.values
+    assert planned.template.where is not None
+
+
+def test_a_nocase_column_is_lifted_by_its_own_collation() -> None:
+    planned = plan("SELECT id FROM t WHERE c = 'X'", [TABLE])
+    assert (planned.template.keys, planned.instance.values) == (("c",), ("X",))
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "held"),
+    [
+        (1.0, Type.INTEGER, 1),
+        (1.5, Type.INTEGER, None),
+        (9.3e18, Type.INTEGER, None),
+        (1, Type.REAL, 1.0),
+        ((1 << 53) + 1, Type.REAL, None),
+        ((1 << 63) - 1, Type.REAL, None),
+        (float("inf"), Type.REAL, float("inf")),
+        ("1", Type.INTEGER, None),
+        (b"1", Type.TEXT, None),
+        (1.0, Type.ANY, 1),
+        ("a", Type.ANY, "a"),
+    ],
+)
+def test_a_lifted_value_is_one_its_column_could_hold(value: Value, type: Type, held: Value) -> None:
+    found = fitted(value, type)
+    assert (found, found.__class__) == (held, held.__class__)
+
+
+_values = st.one_of(
+    st.integers(-3, 3), st.sampled_from([0.0, -0.0, 1.0, 1.5]), st.text("ab", max_size=2), st.binary(max_size=2)
+)
+_rows = st.lists(_values, max_size=3).map(tuple)
+
+
+@examples(300)
+@given(_rows, _rows, st.sampled_from([None, 0, 1]), st.integers(0, 2))
+def test_instances_are_one_exactly_when_their_values_are(
+    left: tuple[Value, ...], right: tuple[Value, ...], limit: int | None, offset: int
+) -> None:
+    one, other = instance_id("t", left, limit, offset), instance_id("t", right, limit, offset)
+    assert (one == other) == (left == right)
+    assert 0 <= one < 1 << 63
+
+
+def test_limit_and_offset_are_part_of_the_instance() -> None:
+    ids = {instance_id("t", (), limit, offset) for limit in (None, 0, 1) for offset in (0, 1)}
+    assert len(ids) == 6
+
+
+def test_names_are_the_same_in_every_process() -> None:
+    code = (
+        "from headwater.plan.fingerprint import *; print(template_id('t', 'x'), instance_id('t', (1, 'a', None), 5, 0))"
+    )
+    found = {subprocess.check_output([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}) for seed in ("1", "2")}
+    assert found == {b"69778d70066edaa33bd4afe36b786f44 8525124945719415217\n"}
+
+
+def test_a_template_is_bound_again_after_a_column_was_added() -> None:
+    template = plan("SELECT * FROM t WHERE i = 1 ORDER BY r LIMIT 3", [TABLE]).template
+    wider = replace(TABLE, columns=(*TABLE.columns, Column("late", Type.TEXT, "TEXT")), schema_id=1)
+    assert template_from_sql(template.sql, wider) == template
+
+
+def test_an_alias_does_not_capture_a_column_in_the_effective_order() -> None:
+    planned = plan("SELECT r AS i, id FROM t ORDER BY t.i LIMIT 1", [TABLE])
+    assert effective_sql(planned.template, planned.instance, TABLE).endswith(
+        'ORDER BY "t"."i", "t"."id" LIMIT 1 OFFSET 0'
+    )

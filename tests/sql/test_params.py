@@ -1,0 +1,99 @@
+"""Parameters of every style become constants, as SQLite would bind them."""
+
+from __future__ import annotations
+
+import decimal
+import sqlite3
+from typing import Any
+
+import pytest
+
+from headwater.model.errors import SqlError
+from headwater.model.value import Value
+from headwater.plan.planner import effective_sql, plan
+from headwater.sql.bind import bind
+from headwater.sql.expr import Const
+from sql.written import TABLE, filled
+
+
+def _constants(sql: str, params: Any) -> list[Value]:
+    outputs = bind(sql, [TABLE], params).outputs
+    return [output.expr.value for output in outputs if isinstance(output.expr, Const)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("SELECT ? AS a, ? AS b FROM t", (1, "x")),
+        ("SELECT ?1 AS a, ?2 AS b FROM t", (1, "x")),
+        ("SELECT ?1 AS a, ? AS b FROM t", [1, "x"]),
+        ("SELECT $1 AS a, $2 AS b FROM t", (1, "x")),
+        ("SELECT :a AS a, :b AS b FROM t", {"a": 1, "b": "x", "more": 2}),
+        ("SELECT @limit AS a, $b AS b FROM t", {"limit": 1, "b": "x"}),
+    ],
+)
+def test_every_style(sql: str, params: Any) -> None:
+    assert _constants(sql, params) == [1, "x"]
+
+
+def test_a_number_may_come_again_and_out_of_order() -> None:
+    assert _constants("SELECT ?2 AS a, ?1 AS b, ?2 AS c, ? AS d FROM t", (1, 2, 3)) == [2, 1, 2, 3]
+
+
+def test_numbers_follow_the_text_whatever_the_clause() -> None:
+    query = bind("SELECT ? AS a FROM t WHERE i = ? ORDER BY r LIMIT ? OFFSET ?", [TABLE], (1, 2, 3, 4))
+    assert (query.limit, query.offset) == (3, 4)
+    assert plan(query, [TABLE]).instance.values == (2,)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [(True, 1), (False, 0), (None, None), (float("nan"), None), (float("inf"), float("inf")), (bytearray(b"x"), b"x")],
+)
+def test_values_are_taken_as_sqlite_takes_them(given: Any, value: Value) -> None:
+    assert _constants("SELECT ? AS a FROM t", (given,)) == [value]
+    assert sqlite3.connect(":memory:").execute("SELECT ?", (given,)).fetchone() == (value,)
+
+
+@pytest.mark.parametrize(
+    "value", ["it's", "a\0b", "ä\n", b"\x00\xff", 5e-324, 1.84e-292, 0.1, 1 << 62, -(1 << 63), -0.0]
+)
+def test_a_value_survives_being_written(value: Value) -> None:
+    planned = plan("SELECT ? AS v FROM t WHERE x = ?2 AND x IS NOT ?3", [TABLE], (value, value, "other"))
+    memory = filled([(1, None, None, None, None, None, None, value)])
+    assert memory.execute(effective_sql(planned.template, planned.instance, TABLE)).fetchall() == [(value,)]
+
+
+def test_a_parameter_is_no_ordinal() -> None:
+    assert bind("SELECT i, r FROM t ORDER BY ?", [TABLE], (2,)).order == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "message", "underlined"),
+    [
+        ("SELECT ? AS a FROM t", (), "expected 1 parameter, found 0 values", "?"),
+        ("SELECT i FROM t", (1,), "expected 0 parameters, found 1 value", ""),
+        ("SELECT ?3 AS a FROM t", (1, 2), "expected 3 parameters, found 2 values", "?3"),
+        ("SELECT ?0 AS a FROM t", (), "numbered from 1", "?0"),
+        ("SELECT :name AS a FROM t", ("x",), "by name", ":name"),
+        ("SELECT :name AS a FROM t", {"nmae": 1}, "expected a value for :name", ":name"),
+        ("SELECT ? AS a FROM t", {"a": 1}, "found values by name", "?"),
+        ("SELECT ? AS a FROM t", (1 << 63,), "64 bits", "?"),
+        ("SELECT ? AS a FROM t", ("\ud800",), "surrogate", "?"),
+        ("SELECT ? AS a FROM t", (decimal.Decimal(1),), "found Decimal", "?"),
+        ("SELECT i FROM t LIMIT ?", ("x",), "expected an integer for LIMIT", "?"),
+        ("SELECT i FROM t LIMIT ?", (None,), "expected an integer for LIMIT, found NULL", "?"),
+    ],
+)
+def test_what_does_not_fit(sql: str, params: Any, message: str, underlined: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        bind(sql, [TABLE], params)
+    assert message in caught.value.message
+    start, end = caught.value.at or (0, 0)
+    assert sql[start:end] == underlined
+
+
+def test_a_misspelt_name_is_suggested() -> None:
+    with pytest.raises(SqlError) as caught:
+        bind("SELECT :customer AS a FROM t", [TABLE], {"costumer": 1})
+    assert caught.value.hint == "did you mean costumer?"
