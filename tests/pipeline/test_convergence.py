@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
 from support import shop
 from support.oracle import Oracle, same_rows
+from support.processes import spawn_writer
 
 TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 WRITERS = (1, 2)
@@ -29,15 +28,6 @@ class Recorded:
         live.listen(lambda emission: self.emissions.append(emission) if emission is not None else None)
 
 
-def spawn_writers(path: Path, count: int) -> list[subprocess.Popen[bytes]]:
-    program = [sys.executable, "-m", "support.shop", str(path)]
-    tests = Path(__file__).parent.parent
-    return [
-        subprocess.Popen([*program, str(writer), str(count)], cwd=tests, env={**os.environ, "PYTHONPATH": str(tests)})
-        for writer in WRITERS
-    ]
-
-
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("cells", ["1x1", "2x1"])
 def test_every_transaction_of_two_writers_gives_the_oracles_rows(runner: str, cells: str, tmp_path: Path) -> None:
@@ -47,7 +37,7 @@ def test_every_transaction_of_two_writers_gives_the_oracles_rows(runner: str, ce
         marker = Recorded(db.query("SELECT id FROM journal", live=True))
         lives = [db.query(sql, *params, live=True) for sql, params in shop.QUERIES]
         recorded = [Recorded(live) for live in lives]
-        for writer in spawn_writers(path, TRANSACTIONS):
+        for writer in [spawn_writer(path, number, TRANSACTIONS) for number in WRITERS]:
             assert writer.wait(280) == 0
         end = db.position()
         assert all(live.wait(end, timeout=120) for live in lives)

@@ -10,6 +10,7 @@ import json
 import random
 import sqlite3
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ class Statements:
         )
 
 
-def write(path: Path, writer: int, count: int, changes_max: int = 50) -> None:
-    """`count` committed transactions, and some rolled back."""
+def write(path: Path, writer: int, count: int, changes_max: int = 50, pause_s: float = 0.0) -> None:
+    """`count` committed transactions, and some rolled back, with a pause after each."""
     pick = random.Random(writer)
     statements = Statements(pick)
     db = sqlite3.connect(path, timeout=60, isolation_level=None)
@@ -156,6 +157,7 @@ def write(path: Path, writer: int, count: int, changes_max: int = 50) -> None:
         db.execute("INSERT INTO journal (writer, statements) VALUES (?, ?)", (writer, text))
         db.execute("COMMIT")
         done += 1
+        time.sleep(pause_s)
     db.close()
 
 
@@ -172,4 +174,4 @@ def unpacked(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else 50)
+    write(Path(sys.argv[1]), *map(int, sys.argv[2:5]), *map(float, sys.argv[5:]))

@@ -162,7 +162,7 @@ class LiveResult:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._pending) or self._phase == "stale"
+        return bool(self._pending)
 
     def advance(self, position: int) -> bool:
         """Applies what belongs to positions up to this one. False when an emission did not follow: a resync is due."""
@@ -176,8 +176,6 @@ class LiveResult:
         if self._ready_at is not None:
             self._ready_at, self._phase = None, "ready"
             self._initial = self._initial or self._state
-        elif self._phase == "stale" and not self._pending:
-            self._phase = "ready"
         return True
 
     def _apply(self, emission: Emission) -> None:
@@ -185,6 +183,8 @@ class LiveResult:
         self._state = apply(before, emission)
         if self._state is before:
             return
+        if self._phase == "stale" and isinstance(emission, Result):
+            self._phase = "ready"
         first = self._phase == "initializing"
         for listener in self._listeners:
             listener(emission)

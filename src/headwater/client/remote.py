@@ -66,6 +66,7 @@ class Remote:
         self._asked: dict[str, Asked] = {}
         self._lock = threading.Lock()
         self._socket: ClientConnection | None = None
+        self._opened = contextlib.ExitStack()
         self._stop = threading.Event()
         self.reconnects = 0
         self._connect()
@@ -126,8 +127,7 @@ class Remote:
 
     def close(self) -> None:
         self._stop.set()
-        if self._socket is not None:
-            self._socket.close()
+        self._hang_up()
         self._thread.join(5.0)
 
     # — the socket
@@ -135,7 +135,9 @@ class Remote:
     def _connect(self) -> None:
         path = "" if self._url.endswith("/v1/ws") else "/v1/ws"
         try:
-            socket = connect(self._url + path, max_size=None, open_timeout=10, close_timeout=1)
+            socket = self._opened.enter_context(
+                connect(self._url + path, max_size=None, open_timeout=10, close_timeout=1)
+            )
         except (OSError, websockets.exceptions.WebSocketException) as error:
             raise HeadwaterError(
                 f"expected a gateway at {self._url}, found none: {error}", hint="is `headwater serve` running there?"
@@ -156,10 +158,15 @@ class Remote:
             except (HeadwaterError, OSError, websockets.exceptions.WebSocketException, TimeoutError) as error:
                 _log.debug("the connection is gone: %s", error)
             self._socket = None
+            self._hang_up()
             if not self._stop.is_set():
                 self._session.stale()
                 self._stop.wait(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])
                 tries += 1
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError, websockets.exceptions.WebSocketException):
+            self._opened.close()
 
     def _listen(self) -> None:
         socket = self._socket

@@ -210,7 +210,8 @@ class Hub:
     def _take(self, cell: CellProgress, report: Report) -> None:
         for event in events_of(report, self._pipeline.gen, self._pipeline.names):
             self._event(event)
-        cell.to, cell.position, cell.report = report.to, report.position, report
+        cell.to, cell.position = max(cell.to, report.to), max(cell.position, report.position)
+        cell.report = report
         cell.steps += 1
         cell.lag_ms = max(0.0, (time.time() - report.at) * 1000)
 

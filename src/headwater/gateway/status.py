@@ -60,5 +60,6 @@ def _cell(number: int, cell: CellProgress) -> dict[str, Any]:
         "epoch": report.epoch if report else 0,
         "attempt": report.attempt if report else 0,
         "steps": cell.steps,
+        "pid": report.pid if report else None,
         "lag_ms": round(cell.lag_ms, 2),
     }

@@ -110,6 +110,10 @@ class Cell:
             self.save_if_due()
         return bool(records)
 
+    def report(self) -> None:
+        """Says how far it is, with nothing new: so that everyone knows of a new epoch or attempt."""
+        self._append(self._emitted + 1, self._emitted, Emitted([], {}))
+
     def save_if_due(self) -> None:
         if (self._clock() - self._saved_at) * 1000 >= self.config.limits.manifest_interval_ms:
             self.save()
@@ -175,13 +179,14 @@ class Cell:
             self.applied = records[-1].offset
         emitted = self._dataflow.take()
         if self.applied > self._emitted:
-            self._append(first, emitted)
+            self._append(first, self.applied, emitted)
+            self._emitted = self.applied
         self._positions.clear()
 
-    def _append(self, first: int, emitted: Emitted) -> None:
+    def _append(self, first: int, to: int, emitted: Emitted) -> None:
         config = self.config
         report = encode_report(
-            (first, self.applied),
+            (first, to),
             self._position,
             config.number,
             config.epoch,
@@ -190,7 +195,6 @@ class Cell:
             emitted,
         )
         self._diffs.append(Kind.DIFFS, report)
-        self._emitted = self.applied
 
     def _frames(self, records: list[Record]) -> None:
         known = self._dataflow.tables

@@ -62,6 +62,7 @@ class InlineRunner:
     def _attempt(self, config: CellConfig) -> None:
         cell = Cell(config)
         try:
+            cell.report()
             while not (self._stop.is_set() or cell.ended):
                 if cell.turn(_WAIT_S):
                     self.failures.pop(config.number, None)

@@ -5,6 +5,7 @@ A cell appends one a step, also when nothing changed: that is its progress.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from headwater.model.errors import Corrupt
 class Report(msgspec.Struct, frozen=True, array_like=True):
     """`emitted` is the engine's payload, empty where nothing was emitted; `positions` are the source's, by tx.
 
-    `at` is wall-clock time, for metrics alone.
+    `at` and `pid` tell when and where it was written, for metrics alone.
     """
 
     start: int
@@ -29,6 +30,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     attempt: int
     at: float
+    pid: int
     positions: dict[int, int]
     emitted: bytes
 
@@ -54,7 +56,7 @@ def encode_report(
 ) -> bytes:
     payload = encode(what) if what.index else b""
     told = {entry.tx: positions.get(entry.tx, position) for entry in what.index}
-    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), told, payload))
+    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), told, payload))
 
 
 def decode_report(payload: bytes) -> Report:

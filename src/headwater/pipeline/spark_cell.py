@@ -46,8 +46,11 @@ def bound(job: Job) -> partial[Iterator[pa.RecordBatch]]:
 
 def _run(job: Job, number: int, epoch: int) -> int:
     cell = _cell(job, number, epoch)
+    seconds = epoch_seconds(job)
     try:
-        _loop(cell, epoch_seconds(job))
+        if seconds > 0:
+            cell.report()
+        _loop(cell, seconds)
         cell.save()
     except BaseException as error:
         _kept.pop((job.layout.root, number, job.boot), None)

@@ -1,0 +1,99 @@
+"""Servers and writers as processes of their own, on loopback and free ports, always stopped by who started them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Served:
+    """`headwater serve` as a process; it can be killed and started again on the same port and data."""
+
+    def __init__(self, source: Path, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> None:
+        self.port = free_port()
+        self._command = [sys.executable, "-m", "headwater.cli", "serve", "--source", f"sqlite:///{source}"]
+        self._command += ["--data-dir", str(data_dir), "--runner", runner, "--port", str(self.port), *options]
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline()
+        assert "live at" in said, said
+
+    def status(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=10) as answer:
+            return dict(json.load(answer))
+
+    def kill(self) -> None:
+        """No farewell: what a power cut or the OOM killer does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._close()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def served(source: Path, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> Iterator[Served]:
+    server = Served(source, data_dir, runner=runner, options=options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def spawn_writer(
+    path: Path, writer: int, count: int, changes_max: int = 50, pause_s: float = 0.0
+) -> subprocess.Popen[bytes]:
+    """One writer of the shop; `count` committed transactions."""
+    arguments = [str(path), *map(str, (writer, count, changes_max, pause_s))]
+    command = [sys.executable, "-m", "support.shop", *arguments]
+    return subprocess.Popen(command, cwd=TESTS, env={**os.environ, "PYTHONPATH": str(TESTS)})
+
+
+def eventually(what: Any, timeout_s: float = 60.0) -> Any:
+    """Asks again and again until the answer is not falsy."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = what()
+        if answer or time.monotonic() > deadline:
+            assert answer, "it never became so"
+            return answer
+        time.sleep(0.02)
