@@ -25,7 +25,7 @@ connection.onMessage = (way, message) => {
 };
 connection.onState = showState;
 connection.onError = showProblem;
-pipeline.onStatus = ({ source, version }) => ($("source").textContent = [source, version && `v${version}`].filter(Boolean).join(" · "));
+pipeline.onStatus = showSource;
 $("form").onsubmit = (event) => {
   event.preventDefault();
   run();
@@ -138,6 +138,13 @@ async function getExplanation(sql, params) {
   } catch {
     return { error: { message: "The server gave no plan.", hint: "Is it still running?" } };
   }
+}
+
+/** `sqlite:///somewhere/long/shop.db` is shown as `sqlite · shop.db`. */
+function showSource({ source = "", version }) {
+  const [scheme, name] = [source.split(":")[0], source.split("/").at(-1)];
+  $("source").textContent = [scheme, name, version && `v${version}`].filter(Boolean).join(" · ");
+  $("source").title = source;
 }
 
 function showState(state) {

@@ -59,8 +59,8 @@ function item({ way, message, at }) {
   return item;
 }
 
-function origin({ id, seq, prev }) {
-  return [id, seq === undefined ? null : `seq ${seq}`, prev ? `prev ${prev}` : null].filter(Boolean).join(" · ");
+function origin({ id, seq }) {
+  return [id, seq === undefined ? null : `seq ${seq}`].filter(Boolean).join(" · ");
 }
 
 function lines(message) {
@@ -75,9 +75,12 @@ function lines(message) {
   }
 }
 
-function changeText({ type, new: fields, index, old_index }) {
-  const place = type === "update" && index !== old_index ? `${old_index}→${index}` : `${index ?? old_index ?? ""}`;
-  return `${SIGNS[type]} ${place} ${fields ? JSON.stringify(fields) : ""}`;
+/** `~ 3→0 {"total":9}`: what happened, where, to which columns. A row of no place and no columns is named by its hash. */
+function changeText({ type, new: fields, index, old_index, old_hash }) {
+  const isMoved = type === "update" && index !== old_index;
+  const place = isMoved ? `${old_index}→${index}` : (index ?? old_index);
+  const what = fields ? JSON.stringify(fields) : place === undefined ? old_hash : null;
+  return [SIGNS[type], place, what].filter((part) => part !== undefined && part !== null).join(" ");
 }
 
 function rest({ type: _type, id: _id, seq: _seq, prev: _prev, ...others }) {
