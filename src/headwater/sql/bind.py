@@ -18,30 +18,16 @@ from headwater.model.value import Value
 from headwater.sql import literal, types
 from headwater.sql.chain import parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr, OrderKey, Output
+from headwater.sql.grammar import Plus
 from headwater.sql.names import did_you_mean, listed
 from headwater.sql.operators import bind_expr
 from headwater.sql.params import Given, bind_params
-from headwater.sql.parse import Parsed, Plus, parse, span
+from headwater.sql.parse import Parsed, parse, span
 from headwater.sql.query import Query
 from headwater.sql.render import render
 from headwater.sql.scope import Bound, Scope, bound_column
 
 Tables = Mapping[str, Table] | Sequence[Table]
-
-_HANDLED = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "kind", "operation_modifiers"})
-_WORDS = {
-    "with_": ("WITH",),
-    "distinct": ("DISTINCT",),
-    "joins": ("JOIN", "NATURAL", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", ","),
-    "group": ("GROUP BY",),
-    "having": ("HAVING",),
-    "windows": ("WINDOW",),
-}
-_HINTS = {
-    "distinct": "select the key too: then every row is distinct",
-    "joins": "subscribe to each table by itself",
-    "group": "subscribe to the rows and group them in the application",
-}
 
 
 def bind(sql: str, tables: Tables, params: Given = ()) -> Query:
@@ -54,7 +40,6 @@ def bind(sql: str, tables: Tables, params: Given = ()) -> Query:
 
 
 def bind_parsed(parsed: Parsed, tables: Tables, params: Given = ()) -> Query:
-    _refuse_clauses(parsed)
     scope = _scope(parsed, tables, params)
     select = parsed.select
     columns = list(_result(scope, select.expressions))
@@ -62,14 +47,13 @@ def bind_parsed(parsed: Parsed, tables: Tables, params: Given = ()) -> Query:
     outputs = tuple(Output(name, bound.expr) for name, bound, _ in columns)
     inner = replace(scope, aliases=_aliases(columns))
     where = select.args.get("where")
-    framed = bool(select.args.get("limit") or select.args.get("offset"))
     return Query(
         sql=parsed.sql,
         table=scope.table.name,
         outputs=outputs,
         where=tuple(parts("and", bind_expr(inner, where.this).expr)) if where else (),
         order=_order(inner, select.args.get("order"), [bound for _, bound, _ in columns]),
-        framed=framed,
+        framed=bool(select.args.get("limit")),
         limit=_limit(scope, select.args.get("limit")),
         offset=_offset(scope, select.args.get("offset")),
     )
@@ -93,53 +77,13 @@ def is_constant(expr: Expr) -> bool:
 # The statement
 
 
-def _refuse_clauses(parsed: Parsed) -> None:
-    for name, clause in parsed.select.args.items():
-        if name in _HANDLED or not clause:
-            continue
-        words = _WORDS.get(name, (name.strip("_").upper(),))
-        start = (parsed.keyword("FROM") or (0, 0))[1] if name == "joins" else 0
-        at = parsed.keyword(*words, after=start) or span(clause if isinstance(clause, exp.Expr) else clause[0])
-        raise UnsupportedQuery(
-            f"{words[0]} is not supported yet",
-            sql=parsed.sql,
-            at=at,
-            hint=_HINTS.get(name, "ask for the rows of one table"),
-        )
-    if parsed.select.args.get("kind") or parsed.select.args.get("operation_modifiers"):
-        raise SqlError("syntax error after SELECT", sql=parsed.sql, at=parsed.keyword("SELECT"))
-
-
 def _scope(parsed: Parsed, tables: Tables, params: Given) -> Scope:
-    source = parsed.select.args.get("from_")
-    if source is None:
-        raise UnsupportedQuery(
-            "a SELECT without FROM never changes",
-            sql=parsed.sql,
-            at=parsed.keyword("SELECT"),
-            hint="add FROM and a table",
-        )
-    node = source.this
-    _refuse_sources(parsed, node)
+    node = parsed.select.args.get("from_")
+    if node is None:
+        hint = "add FROM and a table"
+        raise UnsupportedQuery("a SELECT without FROM never changes", sql=parsed.sql, at=span(parsed.select), hint=hint)
     table = _find_table(parsed, node, tables.values() if isinstance(tables, Mapping) else tables)
     return Scope(parsed.sql, table, node.alias or table.name, bind_params(parsed, params))
-
-
-def _refuse_sources(parsed: Parsed, node: exp.Expr) -> None:
-    at = span(node) or parsed.keyword("FROM")
-    if not isinstance(node, exp.Table):
-        at = parsed.keyword("FROM")
-        raise UnsupportedQuery("a subquery in FROM is not supported yet", sql=parsed.sql, at=at, hint="name the table")
-    if not isinstance(node.this, exp.Identifier):
-        raise UnsupportedQuery("a table function is not supported", sql=parsed.sql, at=at, hint="name a table")
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise SqlError("syntax error: a table alias takes no columns", sql=parsed.sql, at=at)
-    for name, value in node.args.items():
-        if name not in ("this", "db", "alias") and value is not None and value != []:
-            word = parsed.keyword("INDEXED BY", "INDEXED", "JOIN") or at
-            what = "INDEXED BY" if name == "indexed" else name.upper()
-            raise UnsupportedQuery(f"{what} is not supported", sql=parsed.sql, at=word, hint="leave it out")
 
 
 def _find_table(parsed: Parsed, node: exp.Table, tables: Iterable[Table]) -> Table:
@@ -213,8 +157,6 @@ def _order(scope: Scope, order: exp.Order | None, results: Sequence[Bound]) -> t
 
 
 def _key(scope: Scope, ordered: exp.Ordered, results: Sequence[Bound]) -> OrderKey:
-    if ordered.args.get("with_fill"):
-        raise scope.error("syntax error in ORDER BY", span(ordered))
     bound = _key_expr(scope, ordered.this, results)
     collation = bound.collating.name or "BINARY"
     if collation not in types.COLLATIONS:
@@ -251,20 +193,14 @@ def _ordinal(node: exp.Expr) -> int | None:
     return value if isinstance(value, int) and value < 1 << 31 else None
 
 
-def _limit(scope: Scope, node: exp.Expr | None) -> int | None:
+def _limit(scope: Scope, node: exp.Limit | None) -> int | None:
     """A negative limit is none."""
-    if node is None:
-        return None
-    if not isinstance(node, exp.Limit) or node.args.get("limit_options") or node.args.get("expressions"):
-        raise scope.error("syntax error: expected LIMIT with a number", span(node))
-    count = _count(scope, node.expression, "LIMIT")
+    count = -1 if node is None else _count(scope, node.expression, "LIMIT")
     return count if count >= 0 else None
 
 
-def _offset(scope: Scope, node: exp.Expr | None) -> int:
-    if node is None:
-        return 0
-    return max(_count(scope, node.expression, "OFFSET"), 0)
+def _offset(scope: Scope, node: exp.Offset | None) -> int:
+    return 0 if node is None else max(_count(scope, node.expression, "OFFSET"), 0)
 
 
 def _count(scope: Scope, node: exp.Expr, word: str) -> int:

@@ -16,8 +16,9 @@ from headwater.sql import literal, types
 from headwater.sql.chain import chain, operands, parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Function, available, known
+from headwater.sql.grammar import Plus, Span
 from headwater.sql.names import did_you_mean
-from headwater.sql.parse import Plus, Span, span
+from headwater.sql.parse import span
 from headwater.sql.scope import Bound, Scope, bound_column, find
 from headwater.sql.types import Collating, carried, compared
 
@@ -83,9 +84,10 @@ def null(scope: Scope, node: exp.Null) -> Bound:
 
 
 def boolean(scope: Scope, node: exp.Boolean) -> Bound:
-    """TRUE and FALSE are no reserved words: a column of that name comes first."""
-    named = find(scope.table.columns, str(node.this))
-    return bound_column(named) if named else Bound(TRUE if node.this else FALSE)
+    """TRUE and FALSE are no reserved words: a column or alias of that name comes first."""
+    name = str(bool(node.this)).lower()
+    named = find(scope.table.columns, name)
+    return bound_column(named) if named else scope.aliases.get(name, Bound(TRUE if node.this else FALSE))
 
 
 def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
@@ -211,11 +213,18 @@ def glob(scope: Scope, node: exp.Glob) -> Bound:
 def _match(scope: Scope, name: str, pattern: exp.Expr, value: exp.Expr, *escape: exp.Expr) -> Bound:
     """SQLite's function takes the pattern first, our call the value."""
     args = [bind_expr(scope, arg) for arg in (pattern, value, *escape)]
-    for arg in args[2:]:
-        if isinstance(arg.expr, Const) and isinstance(arg.expr.value, str) and len(arg.expr.value) != 1:
-            raise scope.error("ESCAPE takes a single character", span(escape[0]))
+    for arg, node in zip(args[2:], escape, strict=True):
+        _check_escape(scope, arg.expr, node)
     order = (args[1].expr, args[0].expr, *(arg.expr for arg in args[2:]))
     return Bound(Call(name, order, Type.INTEGER), carried(arg.collating for arg in args))
+
+
+def _check_escape(scope: Scope, expr: Expr, node: exp.Expr) -> None:
+    """A wrong one fails only for the rows SQLite happens to look at, so it must be known now."""
+    if not isinstance(expr, Const) or not isinstance(expr.value, str):
+        raise scope.refusal("ESCAPE takes a constant text", span(node), "write ESCAPE '\\'")
+    if len(expr.value) != 1:
+        raise scope.error("ESCAPE takes a single character", span(node))
 
 
 def collate(scope: Scope, node: exp.Collate) -> Bound:

@@ -12,9 +12,10 @@ from sqlglot import exp
 from headwater.model.errors import SqlError
 from headwater.model.value import Value, type_of
 from headwater.sql.expr import Const
+from headwater.sql.grammar import Span
 from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
 from headwater.sql.names import did_you_mean
-from headwater.sql.parse import Parsed, Span, span
+from headwater.sql.parse import Parsed, span
 
 Given = Sequence[Any] | Mapping[str, Any]
 

@@ -10,9 +10,10 @@ from sqlglot import exp
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.sql.expr import Expr
+from headwater.sql.grammar import Span
 from headwater.sql.names import did_you_mean, listed
 from headwater.sql.params import Params
-from headwater.sql.parse import Span, span
+from headwater.sql.parse import span
 from headwater.sql.types import NEUTRAL, ROWID_NAMES, Collating, column_ref, rowid_column
 
 
