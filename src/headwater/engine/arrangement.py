@@ -100,17 +100,17 @@ class Arrangement:
         valid: Bools = np.logical_and.reduce([np.asarray(column.is_valid()) for column in columns])
         return valid
 
-    def absorb(self, hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch) -> None:
-        """Entries in the order they happened; the last of an identity holds."""
+    def absorb(self, hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints) -> None:
+        """Entries in the order they happened; the last of an identity holds. Entry i is row `place[i]`."""
         if len(hash) + self.recent_rows >= self.run_rows_min:
             self.settle()
             if len(hash) >= self.run_rows_min:
-                self._push(_sorted_run(hash, id, live, rows))
+                self._push(_sorted_run(hash, id, live, rows, place))
                 return
-        for place, (key, each, alive) in enumerate(zip(hash.tolist(), id.tolist(), live.tolist(), strict=True)):
+        for key, each, alive, at in zip(hash.tolist(), id.tolist(), live.tolist(), place.tolist(), strict=True):
             bucket = self.recent.setdefault(key, {})
             self.recent_rows += each not in bucket
-            bucket[each] = Entry(rows if alive else None, place)
+            bucket[each] = Entry(rows if alive else None, at)
 
     def settle(self) -> None:
         """The recent rows become a run."""
@@ -205,10 +205,10 @@ def _nulls(table: Table, count: int) -> pa.RecordBatch:
     )
 
 
-def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch) -> Run:
+def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> Run:
     """Entries in time order; the last of each (hash, identity) stays."""
-    order = np.lexsort((np.arange(len(hash)), id, hash))
-    return _last_of_each(hash[order], id[order], live[order], rows, order)
+    order = np.lexsort((id, hash))  # stable: time decides between equals
+    return _last_of_each(hash[order], id[order], live[order], rows, order if place is None else place[order])
 
 
 def _merged(older: Run, newer: Run, *, last: bool) -> Run:

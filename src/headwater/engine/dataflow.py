@@ -39,6 +39,7 @@ from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.model.value import Type
 from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Instance, Template
 
@@ -68,6 +69,7 @@ class Dataflow:
         self._multisets: dict[str, Multiset] = {}
         self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
         self._live: dict[str, Live] = {}
+        self._served: dict[tuple[str, tuple[str, ...]], list[Live]] = {}
         self._windows: dict[int, Window] = {}
         self._outbox = Outbox()
 
@@ -103,6 +105,7 @@ class Dataflow:
             self._outbox.index.append(entry)
             self.unsubscribe(window.instance.id)
         self._live = {id: live for id, live in self._live.items() if live.template.table != table}
+        self._served = {place: each for place, each in self._served.items() if place[0] != table}
         self._arrangements = {place: each for place, each in self._arrangements.items() if place[0] != table}
         self._multisets.pop(table, None)
         self._shapes.pop(table, None)
@@ -126,7 +129,8 @@ class Dataflow:
                 raise ValueError(f"activating {template.id} needs the rows of {template.table}")
             self._arrange(template, table, rows)
         if template.id not in self._live:
-            self._live[template.id] = Live(template, Program(template, table))
+            live = self._live[template.id] = Live(template, Program(template, table))
+            self._served.setdefault((template.table, template.keys), []).append(live)
 
     def _owns(self, template: Template) -> bool:
         """A template without keys lives in one partition; one with keys spreads over all."""
@@ -139,7 +143,8 @@ class Dataflow:
         parts = [self._hydrated(arrangement, multiset, batch) for batch in rows]
         if parts:
             hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
-            arrangement.absorb(hash, id, live, pa.concat_batches([part[3] for part in parts]))
+            rows_here = pa.concat_batches([part[3] for part in parts])
+            arrangement.absorb(hash, id, live, rows_here, np.arange(len(id)))
         self._arrangements[table.name, template.keys] = arrangement
         if multiset is not None:
             self._multisets[table.name] = multiset
@@ -238,7 +243,9 @@ class Dataflow:
             self.unsubscribe(window.instance.id)
         else:
             self._outbox.index.append(entry)
-            block = _result_block(window, *(_listed(*hydrated) if hydrated else self._framed(live, window)))
+            block = _result_block(
+                window, live.program.types, *(_listed(*hydrated) if hydrated else self._framed(live, window))
+            )
             self._outbox.add(live.template.id, block)
             self.counters.emitted += len(block)
 
@@ -269,12 +276,10 @@ class Dataflow:
         encoded = arrangement.encode(changes.rows)
         hash = arrangement.hashes(encoded, changes.rows.num_rows)
         mine = self._mine(arrangement, changes.rows, hash)
-        for live in self._live.values():
-            template = live.template
-            if template.table == arrangement.table.name and template.keys == arrangement.keys:
-                joined = live.params.join(encoded, mine, changes.rows.num_rows)
-                if joined is not None:
-                    self._advance(live, arrangement, changes, joined)
+        for live in self._served.get((arrangement.table.name, arrangement.keys), ()):
+            joined = live.params.join(encoded, mine, changes.rows.num_rows)
+            if joined is not None:
+                self._advance(live, arrangement, changes, joined)
         _absorb(arrangement, changes, hash, mine)
 
     def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: Joined) -> None:
@@ -359,7 +364,7 @@ def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Boo
     order, live = order[time], live[time]
     kept = order >= 0 if mine is None else (order >= 0) & mine[order]
     order, live = order[kept], live[kept]
-    arrangement.absorb(hash[order], changes.id[order], live, changes.rows.take(pa.array(order)))
+    arrangement.absorb(hash[order], changes.id[order], live, changes.rows, order)
 
 
 def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
@@ -367,7 +372,7 @@ def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
     return id[inside], seen.place[inside], seen.pool
 
 
-def _result_block(window: Window, id: Uint64s, places: Int64s, pool: pa.RecordBatch) -> Block:
+def _result_block(window: Window, types: tuple[Type, ...], id: Uint64s, places: Int64s, pool: pa.RecordBatch) -> Block:
     count = len(id)
     nowhere = np.full(count, NOWHERE, np.int64)
     return Block(
@@ -381,4 +386,5 @@ def _result_block(window: Window, id: Uint64s, places: Int64s, pool: pa.RecordBa
         nowhere,
         places,
         pool,
+        types,
     )

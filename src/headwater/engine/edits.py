@@ -71,6 +71,7 @@ class Block:
     old: Int64s
     new: Int64s
     pool: pa.RecordBatch
+    types: tuple[Type, ...]
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -116,12 +117,14 @@ def _when(entry: Entry) -> tuple[int, int]:
 
 def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
     """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
-    types = _widest([tuple(field_type(each) for each in block.pool.schema) for block in blocks])
+    types = _widest([block.types for block in blocks])
     batches = [_columns(block, types) for block in blocks]
     return batches[0] if len(batches) == 1 else _sorted(pa.concat_batches(batches))
 
 
 def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
+    if len(all_types) == 1:
+        return all_types[0]
     columns: list[set[Type]] = [set(column) for column in zip(*all_types, strict=True)]
     return tuple(column.pop() if len(column) == 1 else Type.ANY for column in columns)
 
@@ -132,13 +135,13 @@ def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
     )
     fixed: list[npt.NDArray[Any]] = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
     places = [_nullable(column[order]) for column in (block.old_index, block.index)]
-    rows = [_widened(block.pool.take(_nullable(side[order])), types) for side in (block.old, block.new)]
+    sides = [block.pool.take(_nullable(side[order])) for side in (block.old, block.new)]
+    rows = [side.columns if block.types == types else _widened(side, block.types, types) for side in sides]
     arrays = [*(pa.array(column[order]) for column in fixed), *places, *rows[0], *rows[1]]
     return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types))
 
 
-def _widened(rows: pa.RecordBatch, types: tuple[Type, ...]) -> list[pa.Array]:
-    have = [field_type(each) for each in rows.schema]
+def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ...]) -> list[pa.Array]:
     return [
         column if type is want else repacked(column, type, want)
         for column, type, want in zip(rows.columns, have, types, strict=True)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.expression import Expressions, is_truth
+from headwater.engine.expression import Expressions
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.expr import Call, Expr
+from headwater.sql.expr import Case, Const, Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Filter:
         if self._test is None:
             return Filtered(None, {})
         evaluated = self._test.evaluate(batch)
-        passed = np.asarray(evaluated.columns[0].fill_null(0)) != 0
+        passed = np.asarray(evaluated.columns[0].fill_null(0)) != 0  # NULL where it failed
         return Filtered(None if passed.all() else passed, evaluated.failed)
 
 
 def _as_truth(where: Expr) -> Expr:
-    """`NOT NOT x` is SQLite's own word on the truth of a text or a blob."""
-    return where if is_truth(where) else Call("not", (Call("not", (where,), Type.INTEGER),), Type.INTEGER)
+    """CASE asks for truth as WHERE does: of texts and blobs too, and with an AND that stops at what is false."""
+    return Case(((where, Const(1, Type.INTEGER)),), Const(0, Type.INTEGER), Type.INTEGER)

@@ -38,7 +38,9 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     nowhere = np.full(len(at), NOWHERE, np.int64)
     old_hash = np.where(old < 0, np.uint64(0), changes.id[changes.old[at]])
     new_hash = np.where(new < 0, np.uint64(0), changes.id[changes.new[at]])
-    block = Block(instance, changes.tx[at], kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool)
+    block = Block(
+        instance, changes.tx[at], kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types
+    )
     _enter(block, {w.instance.id: w for each in joined.groups for w in each.windows}, program, outbox)
 
 

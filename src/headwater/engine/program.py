@@ -15,9 +15,11 @@ from headwater.engine.filter import Filter
 from headwater.engine.project import Project
 from headwater.model.keys import Uint64s, encode_columns
 from headwater.model.schema import Table
+from headwater.model.value import Type
 from headwater.plan.template import Template
 
 Int64s = npt.NDArray[np.int64]
+_FEW_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class Program:
         self._filter = Filter(template.where, table)
         self._project = Project(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return self._project.types
 
     @property
     def ordered(self) -> bool:
@@ -89,6 +95,9 @@ def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
     out = np.zeros(len(a), np.bool_)
     if not len(a):
         return out
+    if pool.num_rows <= _FEW_ROWS:
+        rows = list(zip(*(column.to_pylist() for column in pool.columns), strict=True))
+        return np.array([rows[x] != rows[y] for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.bool_)
     left, right = pool.take(pa.array(a)), pool.take(pa.array(b))
     for x, y in zip(left.columns, right.columns, strict=True):
         out |= _differ(x, y)
@@ -96,8 +105,6 @@ def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def _differ(x: pa.Array, y: pa.Array) -> npt.NDArray[np.bool_]:
-    if len(x) <= 16:
-        return np.array([p != q for p, q in zip(x.to_pylist(), y.to_pylist(), strict=True)], np.bool_)
     one_null = np.asarray(x.is_null()) != np.asarray(y.is_null())
     unequal = np.asarray(pc.not_equal(x, y).fill_null(False))
     differs: npt.NDArray[np.bool_] = one_null | unequal

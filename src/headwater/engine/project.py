@@ -24,7 +24,7 @@ class Project:
 
     def __init__(self, outputs: Sequence[Output], table: Table) -> None:
         self._expressions = Expressions([output.expr for output in outputs], table)
-        self.types = self._expressions.types
+        self.types = tuple(self._expressions.types)
         self.schema = pa.schema([field(str(n), type) for n, type in enumerate(self.types)])
 
     def apply(self, batch: pa.RecordBatch) -> Projected:

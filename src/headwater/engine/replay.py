@@ -20,6 +20,7 @@ from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
 from headwater.engine.params import Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of
+from headwater.model.value import Type
 
 _FETCHED = 1 << 40  # a place in the rows fetched at the end
 Edit = tuple[int, int, int, int, int, int, int, int, int]
@@ -221,7 +222,7 @@ class Replay:
             base = self._pool(self.program.project(self.arrangement.find(self.fetched)))
             self.edits = [(*edit[:7], _resolved(edit[7], base), _resolved(edit[8], base)) for edit in self.edits]
         pool = self.pools[0] if len(self.pools) == 1 else pa.concat_batches(self.pools)
-        self.outbox.add(self.program.template.id, block_of(self.edits, pool))
+        self.outbox.add(self.program.template.id, block_of(self.edits, pool, self.program.types))
 
 
 def _placed(n: int, old: int, new: int, numbers: list[int]) -> Iterator[tuple[int, Pair]]:
@@ -242,7 +243,7 @@ def _resolved(ref: int, base: int) -> int:
     return ref - _FETCHED + base if ref >= _FETCHED else ref
 
 
-def block_of(edits: list[Edit], pool: pa.RecordBatch) -> Block:
+def block_of(edits: list[Edit], pool: pa.RecordBatch, types: tuple[Type, ...]) -> Block:
     instance, tx, kind, old_hash, new_hash, old_index, index, old, new = zip(*edits, strict=True)
     return Block(
         np.array(instance, np.int64),
@@ -255,6 +256,7 @@ def block_of(edits: list[Edit], pool: pa.RecordBatch) -> Block:
         np.array(old, np.int64),
         np.array(new, np.int64),
         pool,
+        types,
     )
 
 
