@@ -35,6 +35,7 @@ COLUMNS = (
     Column("e", Type.BLOB, "BLOB"),
     Column("f", Type.TEXT, "TEXT"),
 )
+_FIRST_NAMES = frozenset(column.name for column in COLUMNS)
 KEYS: tuple[tuple[str, ...], ...] = (("id",), ("a", "b"), ())
 
 
@@ -45,6 +46,10 @@ def table_of(key: tuple[str, ...]) -> Table:
 def value_for(column: Column, rng: random.Random) -> Value:
     if rng.random() < 0.15:
         return None
+    if column.type is Type.ANY and column.declared and rng.random() < 0.3:
+        return rng.choice((b"1", b"x"))  # no affinity converts a blob
+    if column.name not in _FIRST_NAMES:
+        return rng.choice(("new", "u", "v"))
     match column.name:
         case "id":
             return rng.randrange(12)

@@ -1,0 +1,89 @@
+"""Law 10, counted: a change costs what it affects, not what is subscribed to and not what the table holds."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from tests.engine.world import batch_of, delta_of
+
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.work import Work
+from headwater.model.change import Change, Transaction
+from headwater.model.schema import Column, Table
+from headwater.model.value import Row, Type
+from headwater.plan.planner import plan
+
+T = Table(
+    "t",
+    (Column("id", Type.INTEGER, "INTEGER"), Column("g", Type.INTEGER, "INTEGER"), Column("v", Type.INTEGER, "INTEGER")),
+    ("id",),
+)
+
+
+def rows_of(count: int) -> list[Row]:
+    return [(id, id % 1000, id) for id in range(count)]
+
+
+def opened(sql: str, count: int, instances: int = 1) -> Dataflow:
+    flow = Dataflow()
+    flow.define(T)
+    planned = plan(sql, [T])
+    flow.activate(planned.template, [batch_of(T, rows_of(count))])
+    for n in range(instances):
+        values = (n,) if planned.template.keys else ()
+        flow.subscribe(replace(planned.instance, id=n + 1, values=values), 1)
+    flow.take()
+    return flow
+
+
+def worked(flow: Dataflow, changes: int) -> Work:
+    """The work of so many transactions, each an update of one row."""
+    before = replace(flow.counters)
+    for n in range(changes):
+        id = n % 500
+        old, new = (id, id, id - n // 500), (id, id, id - n // 500 - 1)
+        flow.step({"t": [delta_of(T, [(n + 2, Transaction(0, (Change("t", old, new),)))])]})
+    after = flow.counters
+    return Work(after.gathered - before.gathered, after.emitted - before.emitted, after.rewritten - before.rewritten)
+
+
+def test_a_hundred_thousand_subscriptions_cost_a_change_what_a_hundred_do() -> None:
+    few, many = (worked(opened("SELECT id, v FROM t WHERE g = 0", 2000, n), 50) for n in (100, 100_000))
+    assert many.gathered == few.gathered == 0
+    assert many.rewritten == few.rewritten
+    assert few.emitted == many.emitted == 50
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id, v FROM t WHERE v > -100000",
+        "SELECT id, v FROM t ORDER BY v",
+        "SELECT id, v FROM t ORDER BY v LIMIT 10",
+    ],
+)
+def test_a_change_costs_the_same_in_a_table_of_any_size(sql: str) -> None:
+    small, large = (worked(opened(sql, n), 200) for n in (1_000, 30_000))
+    assert large.gathered <= small.gathered
+    assert large.emitted <= small.emitted
+
+
+@pytest.mark.parametrize("sql", ["SELECT id, v FROM t", "SELECT id, v FROM t ORDER BY v LIMIT 10"])
+def test_merges_rewrite_a_row_about_log_n_times(sql: str) -> None:
+    count, changes = 20_000, 6_000
+    work = worked(opened(sql, count), changes)
+    assert work.rewritten <= 3 * math.log2(count) * changes
+    assert work.gathered <= 3 * changes
+
+
+def test_the_engine_runs_where_pyspark_is_not_installed() -> None:
+    script = (
+        "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"
+        "import headwater.engine.dataflow as d; d.Dataflow()\n"
+        "assert not [name for name in sys.modules if name.startswith('headwater.pipeline')]"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
