@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.gateway.window import Resume, Window
-from headwater.log.record import offset_of
-from headwater.log.segment import SegmentReader
+from headwater.log.record import Record, offset_of
+from headwater.log.segment import OLDEST, SegmentReader
 from headwater.model.emission import Emission
-from headwater.model.errors import HeadwaterError, LimitExceeded, Resync
+from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resync
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
@@ -101,7 +101,8 @@ class Hub:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         for cell in self.cells:
             cell.reader.close()
 
@@ -200,12 +201,24 @@ class Hub:
         with self._lock:
             taken = 0
             for cell in self.cells:
-                for record in cell.reader.poll():
+                for record in self._poll(cell):
                     self._take(cell, decode_report(record.payload))
                     taken += 1
             self._advance(taken > 0)
             self._expire()
         return taken > 0
+
+    def _poll(self, cell: CellProgress) -> list[Record]:
+        """Diffs that were cleared away before we read them are made up for by snapshots."""
+        try:
+            return cell.reader.poll()
+        except LogError as error:
+            _log.error("reading diffs: %s", error)
+            cell.reader.seek(OLDEST)
+            for instance in [one for one, window in self._windows.items() if window.state is not None]:
+                self._windows[instance].state = None
+                self._resync(self._windows[instance], "overflow")
+            return []
 
     def _take(self, cell: CellProgress, report: Report) -> None:
         for event in events_of(report, self._pipeline.gen, self._pipeline.names):

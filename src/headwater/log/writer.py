@@ -116,6 +116,18 @@ class SegmentWriter:
     def last(self) -> Record | None:
         return read_last(self._directory, self._head)
 
+    def newest(self, bytes_max: int) -> int:
+        """The offset from which the newest segments hold about as many bytes, and no more: for `truncate`."""
+        kept = self._head.length
+        first = self._head.segment
+        for base in reversed(list_segments(self._directory)):
+            if base < self._head.segment:
+                kept += segment_path(self._directory, base).stat().st_size
+                if kept > bytes_max:
+                    break
+                first = base
+        return first
+
     def truncate(self, before: int) -> None:
         with self._lock, self._writing():
             bases = list_segments(self._directory)

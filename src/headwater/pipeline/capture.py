@@ -47,7 +47,8 @@ class Capture:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -100,15 +101,14 @@ class Capture:
         self._on_schema(control)
 
 
-def last_position(log: Path) -> int:
-    """The source position of the last frame in the log, 0 where there is none."""
-    position = 0
+def last_position(log: Path, position: int) -> int:
+    """The source position of the last frame in the log; `position` where no frame is left in it."""
     reader = SegmentReader(log)
     try:
         while records := reader.poll():
             for record in records:
                 if record.kind is Kind.FRAME:
-                    position = decode_frame(record.payload, tables=()).positions[-1]
+                    position = decode_frame(record.payload, tables=()).position or position
     finally:
         reader.close()
     return position

@@ -27,6 +27,7 @@ class Catalog(msgspec.Struct):
     cells: int
     gen: int
     boot: int = 0
+    position: int = 0
     tables: dict[str, Table] = msgspec.field(default_factory=dict)
     templates: dict[str, Known] = msgspec.field(default_factory=dict)
     arranged: set[tuple[str, tuple[str, ...]]] = msgspec.field(default_factory=set)

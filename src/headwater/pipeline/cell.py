@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import assert_never
 
@@ -37,6 +37,8 @@ from headwater.pipeline.records import (
 from headwater.pipeline.report import decode_report, encode_report
 from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Instance
+
+_DIFF_SEGMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class Cell:
         self._directory = config.layout.cell(config.number)
         self._state = config.layout.state(config.number)
         self._state.mkdir(parents=True, exist_ok=True)
-        self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=config.limits, durable=False)
+        segments = replace(config.limits, segment_bytes_max=config.limits.history_bytes_max // _DIFF_SEGMENTS)
+        self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=segments, durable=False)
         self._number, self.applied, self._position = 0, 0, 0
         self._ended_boot = 0
         self._boots: dict[int, int] = {}
@@ -138,6 +141,7 @@ class Cell:
         )
         with self._diffs.fence():
             write_manifest(self._directory, manifest)
+        self._diffs.truncate(self._diffs.newest(self.config.limits.history_bytes_max))
         self._saved_offset = self.applied
 
     def close(self) -> None:

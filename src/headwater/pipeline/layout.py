@@ -39,6 +39,10 @@ class Layout:
     def state(self, number: int) -> Path:
         return self.cell(number) / "state"
 
+    def failure(self, number: int) -> Path:
+        """Where a cell that fails says why: its standard error belongs to Spark."""
+        return self.cell(number) / "failure"
+
     def make(self, cells: int) -> None:
         for path in (self.log, self.hydration, self.spark, *(self.state(n) for n in range(cells))):
             path.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -28,12 +30,18 @@ _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 def read_manifest(directory: Path) -> Manifest | None:
     """The newest manifest that reads, or none."""
-    for path in sorted(directory.glob("manifest-*"), key=_number, reverse=True):
-        try:
-            return _DECODER.decode(path.read_bytes())
-        except (msgspec.MsgspecError, OSError):
-            continue
-    return None
+    return next(_readable(directory, newest_first=True), None)
+
+
+def oldest_manifest(directory: Path) -> Manifest | None:
+    """The oldest one kept: the cell may yet have to go back to it."""
+    return next(_readable(directory, newest_first=False), None)
+
+
+def _readable(directory: Path, *, newest_first: bool) -> Iterator[Manifest]:
+    for path in sorted(directory.glob("manifest-*"), key=_number, reverse=newest_first):
+        with contextlib.suppress(msgspec.MsgspecError, OSError):
+            yield _DECODER.decode(path.read_bytes())
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.engine.dataflow import partition_of
+from headwater.engine.params import partition_of
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
@@ -23,6 +23,7 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
 from headwater.pipeline.records import Activate, Control, EndEpoch, Schema, Subscribe, Tick, Unsubscribe, encode_control
 from headwater.pipeline.records import Capture as CaptureRecord
+from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
 from headwater.plan.planner import Planned, effective_sql, plan
 from headwater.plan.template import Template
@@ -62,6 +63,16 @@ class Pipeline:
         self.capture = Capture(source, self._log, self._resumed_position(), limits, self._on_schema)
         self.capture.tables = self._catalog.tables
         self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
+        self._reading_since: int | None = None
+        self._retention = Retention(
+            self.layout,
+            self.grid.cells,
+            self._log,
+            source,
+            lambda: self.capture.position,
+            lambda: self._reading_since,
+            self._settled,
+        )
         self._lease = threading.Timer(_LEASE_S, self._expire)
         self._lease.daemon = True
 
@@ -87,11 +98,13 @@ class Pipeline:
             self._recapture(table)
         self.capture.start()
         self.runner.start()
+        self._retention.start()
         self._lease.start()
 
     def close(self) -> None:
         """Ends the cells through the log, then lets go of everything."""
         self._lease.cancel()
+        self._retention.stop()
         self.capture.stop()
         end = self._append(EndEpoch(self.boot))
         self.runner.stop(end)
@@ -139,16 +152,20 @@ class Pipeline:
                 return
             table = self._captured(template.table)
             self.source.prepare(effective_sql(template, planned.instance, table))
-            self._append(self._hydrated(template, table))
+            self._reading_since = self._log.next_offset
+            try:
+                activate = self._hydrated(template, table, self._reading_since)
+                self._retention.activated(self._append(activate), activate.files)
+            finally:
+                self._reading_since = None
             self._catalog.arranged.add((template.table, template.keys))
             names = tuple(output.name for output in template.outputs)
             self._catalog.templates[template.id] = Known(template.table, names)
             self._catalog.write(self.layout.catalog)
 
-    def _hydrated(self, template: Template, table: Table) -> Activate:
+    def _hydrated(self, template: Template, table: Table, since: int) -> Activate:
         if (template.table, template.keys) in self._catalog.arranged:
             return Activate(template.id, template.sql, table)
-        since = self._log.next_offset
         read = hydrate(self.source, template.table, self.layout.hydration, template.id, self._progress)
         return Activate(template.id, template.sql, read.table, read.files, read.digests, read.position, since)
 
@@ -197,7 +214,7 @@ class Pipeline:
         return catalog
 
     def _resumed_position(self) -> int:
-        position = last_position(self.layout.log)
+        position = last_position(self.layout.log, self._catalog.position)
         found = self.source.position()
         if found < position:
             self._lock.release()
@@ -210,6 +227,11 @@ class Pipeline:
 
     def _append(self, control: Control) -> int:
         return self._log.append(*encode_control(control))
+
+    def _settled(self) -> None:
+        """The position is kept beside the log: no frame may be left in it."""
+        self._catalog.position = self.capture.position
+        self._catalog.write(self.layout.catalog)
 
     def _expire(self) -> None:
         self._append(Tick(self.boot))

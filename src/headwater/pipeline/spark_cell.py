@@ -9,8 +9,8 @@ import ctypes
 import faulthandler
 import os
 import signal
-import sys
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -45,22 +45,30 @@ def bound(job: Job) -> partial[Iterator[pa.RecordBatch]]:
 
 
 def _run(job: Job, number: int, epoch: int) -> int:
-    cell = _cell(job, number, epoch)
-    seconds = epoch_seconds(job)
     try:
+        cell = _cell(job, number, epoch)
+        seconds = epoch_seconds(job)
         if seconds > 0:
             cell.report()
         _loop(cell, seconds)
         cell.save()
-    except BaseException as error:
-        _kept.pop((job.layout.root, number, job.boot), None)
-        cell.close()
-        if isinstance(error, Fenced):
-            return cell.applied
-        print(f"headwater: cell {number} failed at log offset {cell.applied + 1}: {error!r}", file=sys.stderr)
+        return cell.applied
+    except Fenced:
+        return _dropped(job, number)
+    except BaseException:
+        job.layout.failure(number).write_text(traceback.format_exc())
+        _dropped(job, number)
         raise
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def _dropped(job: Job, number: int) -> int:
+    """Whoever runs the cell next makes it anew from its manifest."""
+    cell = _kept.pop((job.layout.root, number, job.boot), None)
+    if cell is None:
+        return 0
+    cell.close()
     return cell.applied
 
 

@@ -52,7 +52,8 @@ class SparkRunner:
         self._stopping.set()
         if self._query is not None:
             self._query.stop()
-            self._watcher.join(_STOP_S)
+            if self._watcher.is_alive():
+                self._watcher.join(_STOP_S)
             release(self._job.grid.cells)
 
     def _await_end(self, end: int) -> None:
@@ -125,5 +126,10 @@ class SparkRunner:
             self._failure = None
 
     def _reason(self) -> str:
+        """What the cells themselves said of it; Spark's own words run to 46 lines."""
+        files = [self._job.layout.failure(cell) for cell in range(self._job.grid.cells)]
+        said = [file.read_text().strip().splitlines()[-1] for file in files if file.exists()]
+        if said:
+            return "; ".join(said)
         error = self._query.exception()
         return "no reason given" if error is None else str(error).splitlines()[0][:300]

@@ -1,0 +1,73 @@
+"""What is no longer needed goes: log segments that every cell is past, hydration files, the source's own changes.
+
+It only ever deletes what no manifest, no activation under way and no resuming client can ask for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from headwater.log.segment import SegmentWriter
+from headwater.model.errors import HeadwaterError
+from headwater.pipeline.layout import Layout
+from headwater.pipeline.manifest import oldest_manifest
+from headwater.sources.source import Source
+
+_EVERY_S = 5.0
+_log = logging.getLogger("headwater.retention")
+
+
+class Retention:
+    """`floor` says from which log offset an activation under way still reads; `settled` is told before segments go."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        cells: int,
+        log: SegmentWriter,
+        source: Source,
+        position: Callable[[], int],
+        floor: Callable[[], int | None],
+        settled: Callable[[], None],
+    ) -> None:
+        self._layout, self._cells, self._writer, self._source = layout, cells, log, source
+        self._position, self._floor, self._settled = position, floor, settled
+        self._files = [(log.next_offset, path.name) for path in layout.hydration.iterdir()]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headwater-retention", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_EVERY_S):
+            try:
+                self.sweep()
+            except (HeadwaterError, OSError) as error:
+                _log.warning("nothing was cleared away this time: %s", error)
+
+    def activated(self, offset: int, files: Iterable[str]) -> None:
+        """These files are needed until every cell is past the activation at this offset."""
+        self._files.extend((offset, file) for file in files)
+
+    def sweep(self) -> None:
+        """Both manifests of a cell must be able to replay, so the older one says what may go."""
+        self._source.forget(self._position())
+        manifests = [oldest_manifest(self._layout.cell(cell)) for cell in range(self._cells)]
+        offsets = [manifest.offset for manifest in manifests if manifest is not None]
+        if len(offsets) < self._cells:
+            return
+        floor = self._floor()
+        needed = min(offsets if floor is None else [*offsets, floor])
+        self._settled()
+        self._writer.truncate(needed)
+        for offset, file in [one for one in self._files if one[0] < needed]:
+            (self._layout.hydration / file).unlink(missing_ok=True)
+            self._files.remove((offset, file))
