@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
+from headwater.model.errors import SqlError
 from headwater.model.value import Type
 from headwater.sql.bind import bind
 from headwater.sql.render import render
-from sql.written import TABLE
+from sql.written import TABLE, filled
 
 CASES = ("id IS NOT DISTINCT FROM id IS NOT FALSE",)
 
@@ -16,6 +19,33 @@ CASES = ("id IS NOT DISTINCT FROM id IS NOT FALSE",)
 def test_binding_rendered_text_gives_the_same_expression(text: str) -> None:
     expr = bind(f"SELECT {text} FROM t", [TABLE]).outputs[0].expr
     assert bind(f"SELECT {render(expr)} FROM t", [TABLE]).outputs[0].expr == expr
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT !(id) FROM t",
+        "SELECT id FROM t WHERE EXISTS",
+        "SELECT id FROM t LIMIT .",
+        "SELECT id FROM t ORDER BY . id",
+    ],
+)
+def test_what_sqlite_cannot_read_is_a_syntax_error(sql: str) -> None:
+    with pytest.raises(sqlite3.Error):
+        filled([]).execute(sql)
+    with pytest.raises(SqlError, match="syntax error"):
+        bind(sql, [TABLE])
+
+
+def test_an_alias_may_be_called_false() -> None:
+    """SQLite looks for a column or an alias before it takes FALSE for 0."""
+    query = bind("SELECT id FALSE FROM t WHERE FALSE", [TABLE])
+    assert query.where == (query.outputs[0].expr,)
+
+
+def test_is_true_compares_where_true_is_an_alias() -> None:
+    query = bind("SELECT i AS true FROM t WHERE r IS true", [TABLE])
+    assert [render(part) for part in query.where] == ['"r" IS "i"']
 
 
 def test_replacing_nothing_gives_back_what_was_there() -> None:

@@ -58,7 +58,7 @@ TABLES = (
 )
 
 
-def _blocks(name: str) -> dict[str, str]:
+def blocks(name: str) -> dict[str, str]:
     """SQL to what stands beneath it."""
     blocks: dict[str, str] = {}
     sql = ""
@@ -79,7 +79,7 @@ def _write(name: str, blocks: dict[str, str]) -> None:
 def _settled(name: str, found: dict[str, str]) -> None:
     if os.environ.get("HEADWATER_GOLDEN"):
         _write(name, found)
-    assert found == _blocks(name)
+    assert found == blocks(name)
 
 
 def _table(planned: Planned) -> Table:
@@ -114,14 +114,14 @@ def memory() -> sqlite3.Connection:
 
 
 def test_what_queries_become() -> None:
-    _settled("bound.txt", {sql: _described(sql) for sql in _blocks("bound.txt")})
+    _settled("bound.txt", {sql: _described(sql) for sql in blocks("bound.txt")})
 
 
 def test_what_wrong_queries_are_told() -> None:
-    _settled("errors.txt", {sql: _refused(sql) for sql in _blocks("errors.txt")})
+    _settled("errors.txt", {sql: _refused(sql) for sql in blocks("errors.txt")})
 
 
-@pytest.mark.parametrize("sql", list(_blocks("bound.txt")))
+@pytest.mark.parametrize("sql", list(blocks("bound.txt")))
 def test_sqlite_agrees_with_what_we_accept(sql: str, memory: sqlite3.Connection) -> None:
     planned = plan(sql, TABLES)
     written = memory.execute(sql)
@@ -139,7 +139,7 @@ _OURS_ALONE = ('SELECT id FROM orders WHERE status = "open"',)
 _UNDECIDED = ("INDEXED BY nothing", "rowid FROM pairs", "MATCH", "REGEXP", "-> '$.a'", "json_extract")
 
 
-@pytest.mark.parametrize("sql", list(_blocks("errors.txt")))
+@pytest.mark.parametrize("sql", list(blocks("errors.txt")))
 def test_sqlite_agrees_with_what_we_refuse(sql: str, memory: sqlite3.Connection) -> None:
     """What we call wrong is wrong there too; what we call unsupported runs there."""
     with pytest.raises(SqlError) as caught:

@@ -48,9 +48,9 @@ _BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
 }
 _PREDICATES = frozenset({"IS", "IN", "LIKE", "GLOB", "BETWEEN", "ISNULL", "NOTNULL", "NOT", "MATCH", "REGEXP"})
 _RESERVED = words(
-    """ADD ALL ALTER AND AS AUTOINCREMENT BETWEEN CASE CAST CHECK COLLATE COMMIT CONSTRAINT CREATE DEFAULT DEFERRABLE
+    """ADD ALL ALTER AND AS AUTOINCREMENT BETWEEN CASE CHECK COLLATE COMMIT CONSTRAINT CREATE DEFAULT DEFERRABLE
     DELETE DISTINCT DROP ELSE ESCAPE EXCEPT EXISTS FOREIGN FROM GROUP HAVING IN INDEX INSERT INTERSECT INTO IS ISNULL
-    JOIN LIMIT NOT NOTHING NOTNULL NULL ON OR ORDER PRIMARY RAISE REFERENCES RETURNING SELECT SET TABLE THEN TO
+    JOIN LIMIT NOT NOTHING NOTNULL NULL ON OR ORDER PRIMARY REFERENCES RETURNING SELECT SET TABLE THEN TO
     TRANSACTION UNION UNIQUE UPDATE USING VALUES WHEN WHERE"""
 )
 NEVER_ALIAS = _RESERVED | words("CROSS FULL GLOB INDEXED INNER LEFT LIKE MATCH NATURAL OUTER REGEXP RIGHT WINDOW")
@@ -99,7 +99,7 @@ class Expressions(SQLiteParser):
 
     def _prefixed(self) -> exp.Expr:
         first = self._curr
-        if self._match(TokenType.NOT):
+        if self._match_not():
             return self._placed(exp.Not(this=self._tier(NOT)), first)
         for token_type, node in ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus), (TokenType.TILDE, exp.BitwiseNot)):
             if self._match(token_type):
@@ -158,7 +158,7 @@ class Expressions(SQLiteParser):
         return exp.Not(this=self._null_test(this))
 
     def _is(self, this: exp.Expr) -> exp.Expr:
-        negated = bool(self._match(TokenType.NOT))
+        negated = self._match_not()
         if self._match(TokenType.DISTINCT):
             self._expect(TokenType.FROM, "FROM after IS DISTINCT")
             negated = not negated
@@ -285,7 +285,8 @@ class Expressions(SQLiteParser):
 
     def _exists(self) -> exp.Expr:
         first = self._curr
-        self._advance(2)
+        self._advance()
+        self._expect(TokenType.L_PAREN, "( after EXISTS")
         self._skip_to_close()
         raise self._unsupported("EXISTS is", first)
 
@@ -376,6 +377,13 @@ class Expressions(SQLiteParser):
 
     def _quoted(self, token: Token) -> bool:
         return token.token_type == TokenType.IDENTIFIER
+
+    def _match_not(self) -> bool:
+        """sqlglot reads `!` as NOT, SQLite does not."""
+        found = self._operator() == "NOT"
+        if found:
+            self._advance()
+        return found
 
     def _peek(self, ahead: int) -> Token:
         place = self._index + ahead

@@ -84,10 +84,14 @@ def null(scope: Scope, node: exp.Null) -> Bound:
 
 
 def boolean(scope: Scope, node: exp.Boolean) -> Bound:
+    return _so_named(scope, node) or Bound(TRUE if node.this else FALSE)
+
+
+def _so_named(scope: Scope, node: exp.Boolean) -> Bound | None:
     """TRUE and FALSE are no reserved words: a column or alias of that name comes first."""
-    name = str(bool(node.this)).lower()
-    named = find(scope.table.columns, name)
-    return bound_column(named) if named else scope.aliases.get(name, Bound(TRUE if node.this else FALSE))
+    name = "true" if node.this else "false"
+    column = find(scope.table.columns, name)
+    return bound_column(column) if column else scope.aliases.get(name)
 
 
 def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
@@ -154,7 +158,8 @@ def comparison(scope: Scope, node: exp.Binary) -> Bound:
 
 def identity(scope: Scope, node: exp.Is) -> Bound:
     """`x IS TRUE` asks whether x is true, not whether it is 1."""
-    if not isinstance(node.expression, exp.Boolean):
+    right = node.expression
+    if not isinstance(right, exp.Boolean) or _so_named(scope, right):
         return comparison(scope, node)
     arg = bind_expr(scope, node.this)
     condition = arg.expr if node.expression.this else _not(arg.expr)

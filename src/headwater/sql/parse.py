@@ -18,6 +18,7 @@ from headwater.sql.names import words
 
 _WRITES = words("INSERT UPDATE DELETE REPLACE CREATE ALTER DROP PRAGMA ATTACH DETACH VACUUM ANALYZE BEGIN")
 _JOINS = words("JOIN NATURAL LEFT RIGHT FULL INNER CROSS")
+_NEVER_TABLE_ALIAS = NEVER_ALIAS - words("GLOB LIKE MATCH REGEXP")
 _JOIN_HINT = "subscribe to each table by itself"
 _SET_OPERATORS = words("UNION INTERSECT EXCEPT")
 _GROUPING = {
@@ -120,15 +121,15 @@ class _Statement(Expressions):
         this = self._tier(OR)
         # SQLite names an unaliased column by all the text up to the next token, comments included.
         this.meta["text"] = self.sql[first.start : self._curr.start if self._curr else None].strip()
-        alias = self._alias()
+        alias = self._alias(NEVER_ALIAS)
         return exp.Alias(this=this, alias=alias) if alias else this
 
-    def _alias(self) -> exp.Identifier | None:
+    def _alias(self, never: frozenset[str]) -> exp.Identifier | None:
         """`AS name`, or the name alone where no keyword could be meant."""
         written = self._match(TokenType.ALIAS)
         token = self._curr
         named = bool(token) and (token.token_type == TokenType.STRING or self._word(token))
-        if not written and (not named or self._operator() in NEVER_ALIAS):
+        if not written and (not named or self._operator() in never):
             return None
         if not named:
             self.raise_error("expected a name after AS")
@@ -148,7 +149,7 @@ class _Statement(Expressions):
         if self._match(TokenType.L_PAREN):
             self._skip_to_close()
             raise self._unsupported("a table function is", first, "name a table")
-        table = exp.Table(this=name, db=schema, alias=self._alias())
+        table = exp.Table(this=name, db=schema, alias=self._alias(_NEVER_TABLE_ALIAS))
         self._refuse_more_tables()
         return table
 
