@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 import logging
 import sys
@@ -134,7 +135,7 @@ def _demo(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as scratch, listen(args.host, args.port) as bound:
         shop = Path(scratch) / "shop.db"
         with _err.status("making a shop: customers, products, orders …"):
-            create_shop(shop)
+            create_shop(shop, now=dt.datetime.now())
         server = _opened(args, f"sqlite:///{shop}", args.data_dir or Path(scratch) / "data")
         with Traffic(shop) as traffic:
             routes = demo_routes(traffic, [asdict(example) for example in EXAMPLES])
