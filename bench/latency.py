@@ -53,8 +53,8 @@ def _headwater(seconds: float, options: dict[str, Any]) -> Seen:
     def note(emission: Emission | None) -> None:
         if isinstance(emission, Diff):
             now = time.monotonic()
-            newest = max((c.new or {}).get("committing", 0.0) or 0.0 for c in emission.changes)  # type: ignore[type-var]
-            seen.append((now, now - float(newest)))  # type: ignore[arg-type]
+            newest = max((c.new or {}).get("committing", 0.0) or 0.0 for c in emission.changes)
+            seen.append((now, now - float(newest)))
 
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "bench.db"

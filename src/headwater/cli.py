@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from headwater.client.connecting import connect
 from headwater.client.database import Database
@@ -24,6 +25,7 @@ from headwater.gateway.app import make_app
 from headwater.gateway.server import Server
 from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
+from headwater.model.value import Value
 from headwater.pipeline.grid import Grid
 from headwater.sources import open_source
 
@@ -184,10 +186,12 @@ def _drawn(live: LiveResult, before: dict[str, dict[str, object]]) -> RichTable:
         table.add_column(column)
     for hash, row in zip(live.hashes, live.rows, strict=True):
         old = before.get(hash, {}) if before else row
-        table.add_row(
-            *(f"[bold green]{value}[/]" if old.get(name, ...) != value else str(value) for name, value in row.items())
-        )
+        table.add_row(*(_cell(value, old.get(name, ...) != value) for name, value in row.items()))
     return table
+
+
+def _cell(value: Value, changed: bool) -> Text:
+    return Text("" if value is None else str(value), "bold green" if changed else "")
 
 
 def _explain(args: argparse.Namespace) -> int:

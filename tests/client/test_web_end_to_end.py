@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-
-from support.processes import served
+from tests.support.processes import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WRITE = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()"

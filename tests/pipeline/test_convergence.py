@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import shop
+from tests.support.oracle import Oracle, same_rows
+from tests.support.processes import spawn_writer
 
 import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
-from support import shop
-from support.oracle import Oracle, same_rows
-from support.processes import spawn_writer
 
 TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 WRITERS = (1, 2)

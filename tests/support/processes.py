@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
@@ -84,8 +83,8 @@ def spawn_writer(
 ) -> subprocess.Popen[bytes]:
     """One writer of the shop; `count` committed transactions."""
     arguments = [str(path), *map(str, (writer, count, changes_max, pause_s))]
-    command = [sys.executable, "-m", "support.shop", *arguments]
-    return subprocess.Popen(command, cwd=TESTS, env={**os.environ, "PYTHONPATH": str(TESTS)})
+    command = [sys.executable, "-m", "tests.support.shop", *arguments]
+    return subprocess.Popen(command, cwd=ROOT)
 
 
 def eventually(what: Any, timeout_s: float = 60.0) -> Any:
