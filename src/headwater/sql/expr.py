@@ -32,6 +32,7 @@ class Call:
 
     Operators: + - * / % neg || = <> < <= > >= is isnot and or not in notin between notbetween like notlike
     & | << >> ~ ; `in` takes the needle first, then the items; `like` takes value, pattern and perhaps the escape.
+    `glob` takes value and pattern; `pos` is unary plus: the value without its affinity; and, or are balanced trees.
     Anything else is a scalar function: lower, substr, coalesce, …
     `collation` is the one the comparison uses, decided by the binder.
     """
