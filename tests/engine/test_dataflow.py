@@ -17,7 +17,7 @@ from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.plan.planner import Planned
 
-SEEDS = [(key, seed) for key in KEYS for seed in range(8 * FUZZ)]
+SEEDS = [(key, seed) for key in KEYS for seed in range(5 * FUZZ)]
 SMALL = Limits(run_rows_min=8)
 
 

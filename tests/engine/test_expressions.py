@@ -66,7 +66,7 @@ def type_of_exactly(value: Value) -> Type:
     return {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}[type(value)]  # type: ignore[index]
 
 
-@settings(max_examples=250 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=200 * FUZZ, deadline=None, derandomize=FUZZ == 1)
 @given(expressions, rows())
 def test_a_few_rows_evaluate_as_in_sqlite(text: str, given_rows: list[Row]) -> None:
     compare(text, given_rows)
@@ -164,7 +164,7 @@ truths = st.recursive(
 )
 
 
-@settings(max_examples=400 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=250 * FUZZ, deadline=None, derandomize=FUZZ == 1)
 @given(st.one_of(integers, reals, texts, truths, truths), many(1, 12))
 def test_a_kernel_is_exact_or_in_doubt(text: str, given_rows: list[Row]) -> None:
     kernel = compile_kernel(bound(text), TABLE)

@@ -41,14 +41,17 @@ def opened(sql: str, count: int, instances: int = 1) -> Dataflow:
 
 
 def worked(flow: Dataflow, changes: int) -> Work:
-    """The work of so many transactions, each an update of one row."""
+    """The work of so many transactions, each an update of one row, ten a step."""
     before = replace(flow.counters)
-    for n in range(changes):
-        id = n % 500
-        old, new = (id, id, id - n // 500), (id, id, id - n // 500 - 1)
-        flow.step({"t": [delta_of(T, [(n + 2, Transaction(0, (Change("t", old, new),)))])]})
+    for start in range(0, changes, 10):
+        flow.step({"t": [delta_of(T, [(n + 2, _update(n)) for n in range(start, start + 10)])]})
     after = flow.counters
     return Work(after.gathered - before.gathered, after.emitted - before.emitted, after.rewritten - before.rewritten)
+
+
+def _update(n: int) -> Transaction:
+    id, before = n % 500, n // 500
+    return Transaction(0, (Change("t", (id, id, id - before), (id, id, id - before - 1)),))
 
 
 def test_a_hundred_thousand_subscriptions_cost_a_change_what_a_hundred_do() -> None:

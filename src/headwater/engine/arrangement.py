@@ -72,6 +72,11 @@ class Arrangement:
     runs: list[Run] = field(default_factory=list)
     recent: dict[int, dict[int, Entry]] = field(default_factory=dict)
     recent_rows: int = 0
+    nothing: pa.RecordBatch = field(init=False)  # a row of NULLs
+
+    def __post_init__(self) -> None:
+        arrays = [pa.nulls(1, column.type.arrow) for column in self.table.columns]
+        self.nothing = pa.RecordBatch.from_arrays(arrays, schema=self.table.arrow)
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes] | None:
         """The encoded key of each row; None where all rows are one bucket."""
@@ -116,10 +121,17 @@ class Arrangement:
         """The recent rows become a run."""
         if not self.recent_rows:
             return
-        parts = [_recent_run(bucket, self.table, key) for key, bucket in self.recent.items()]
+        whole = self._recent_run(self.recent)
         self.recent, self.recent_rows = {}, 0
-        whole = _concatenated(parts)
         self._push(_sorted_run(whole.hash, whole.id, whole.live, whole.rows))
+
+    def _recent_run(self, recent: Mapping[int, Mapping[int, Entry]]) -> Run:
+        """Recent entries, unsorted."""
+        hash = np.array([key for key, bucket in recent.items() for _ in bucket], np.uint64)
+        id = np.array([each for bucket in recent.values() for each in bucket], np.uint64)
+        entries = [entry for bucket in recent.values() for entry in bucket.values()]
+        live = np.array([entry.rows is not None for entry in entries], np.bool_)
+        return Run(hash, id, live, _assembled(entries, self.nothing))
 
     def _push(self, run: Run) -> None:
         self.runs.append(run if self.runs else _without_removals(run))
@@ -131,8 +143,11 @@ class Arrangement:
     def bucket(self, key: bytes) -> Gathered:
         """All rows of one encoded key."""
         hash = self.hash(key)
-        parts = [self._part(run, np.uint64(hash)) for run in self.runs]
-        parts.append(_recent_run(self.recent.get(hash, {}), self.table, hash))
+        parts = [self._part(run, *span) for run in self.runs if (span := run.span(np.uint64(hash)))[0] < span[1]]
+        if hash in self.recent:
+            parts.append(self._recent_run({hash: self.recent[hash]}))
+        if not parts:
+            return Gathered(np.zeros(0, np.uint64), self.nothing.slice(0, 0))
         gathered = self._verified(_newest(parts), key)
         self.work.gathered += len(gathered.id)
         return gathered
@@ -141,8 +156,7 @@ class Arrangement:
         return hash_encoded(key) if self.keys else 0
 
     @staticmethod
-    def _part(run: Run, hash: np.uint64) -> Run:
-        start, end = run.span(hash)
+    def _part(run: Run, start: int, end: int) -> Run:
         return Run(run.hash[start:end], run.id[start:end], run.live[start:end], run.rows.slice(start, end - start))
 
     def _verified(self, gathered: Gathered, key: bytes) -> Gathered:
@@ -157,7 +171,7 @@ class Arrangement:
         """The row of each (key hash, identity), in that order. All of them must be there."""
         entries = [self._entry(hash, id) for hash, id in wanted]
         self.work.gathered += len(entries)
-        return _assembled(entries, self.table)
+        return _assembled(entries, self.nothing)
 
     def _entry(self, hash: int, id: int) -> Entry:
         entry = self.recent.get(hash, {}).get(id)
@@ -172,18 +186,18 @@ class Arrangement:
     def all(self) -> Gathered:
         """Every row, in no order that means anything."""
         self.settle()
-        return _newest(self.runs or [_recent_run({}, self.table)])
+        return _newest(self.runs or [self._recent_run({})])
 
     def define(self, table: Table) -> None:
         """The table's new schema, for rows held already. Keys and identities do not change."""
         self.settle()
         self.table = table
+        self.__post_init__()
         self.runs = [Run(run.hash, run.id, run.live, conform(run.rows, table)) for run in self.runs]
 
 
-def _assembled(entries: Sequence[Entry], table: Table) -> pa.RecordBatch:
-    """One batch of rows that lie in several, copying no others; a removal's row is all NULL."""
-    nothing = _nulls(table, 1)
+def _assembled(entries: Sequence[Entry], nothing: pa.RecordBatch) -> pa.RecordBatch:
+    """One batch of rows that lie in several, copying no others; a removal's row is `nothing`."""
     parts: dict[int, tuple[pa.RecordBatch, list[int], list[int]]] = {}
     for n, entry in enumerate(entries):
         rows, place = (nothing, 0) if entry.rows is None else (entry.rows, entry.place)
@@ -197,12 +211,6 @@ def _assembled(entries: Sequence[Entry], table: Table) -> pa.RecordBatch:
         return taken[0]
     targets = [n for _, _, each in parts.values() for n in each]
     return pa.concat_batches(taken).take(pa.array(np.argsort(targets)))
-
-
-def _nulls(table: Table, count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(count, column.type.arrow) for column in table.columns], schema=table.arrow
-    )
 
 
 def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> Run:
@@ -233,13 +241,6 @@ def _without_removals(run: Run) -> Run:
     return Run(run.hash[run.live], run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
 
 
-def _recent_run(bucket: Mapping[int, Entry], table: Table, hash: int = 0) -> Run:
-    """Recent entries of one key hash, unsorted."""
-    live = np.array([entry.rows is not None for entry in bucket.values()], np.bool_)
-    id = np.array(list(bucket), np.uint64)
-    return Run(np.full(len(id), hash, np.uint64), id, live, _assembled(list(bucket.values()), table))
-
-
 def _concatenated(runs: Sequence[Run]) -> Run:
     return Run(
         np.concatenate([run.hash for run in runs]),
@@ -251,10 +252,12 @@ def _concatenated(runs: Sequence[Run]) -> Run:
 
 def _newest(runs: Sequence[Run]) -> Gathered:
     """What lives, over runs from old to new, in order of identity where they are of one key hash."""
-    some = [run for run in runs if len(run)] or runs[:1]
-    whole = some[0]
-    if len(some) > 1 or whole is runs[-1]:  # the last may be recent rows, which are in no order
-        whole = _concatenated(some)
+    whole = runs[0] if len(runs) == 1 else _concatenated(runs)
+    if len(runs) > 1 or not _rising(whole.id):
         whole = _sorted_run(whole.hash, whole.id, whole.live, whole.rows)
     whole = _without_removals(whole)
     return Gathered(whole.id, whole.rows)
+
+
+def _rising(id: Uint64s) -> bool:
+    return bool((id[1:] > id[:-1]).all())

@@ -207,7 +207,7 @@ class Dataflow:
     def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
         """Reads a group's rows; sets what the group remembers of them."""
         gathered = self._arrangement(live.template).bucket(group.key)
-        seen = live.program.see(gathered.rows, gathered.id)
+        seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
         group.size = int((seen.place >= 0).sum())
         if live.program.ordered and group.ranked is None:

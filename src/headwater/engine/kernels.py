@@ -310,6 +310,11 @@ def _negative(call: Call, args: list[Kernel]) -> Kernel | None:
     return _arithmetic(pc.negate_checked, lambda column: pc.subtract(_ZERO[Type.REAL], column))(call, args)
 
 
+def _magnitude(column: Column) -> Column:
+    """SQLite turns the sign of what is below zero, and -0.0 is not."""
+    return pc.if_else(pc.less(column, _ZERO[Type.REAL]), pc.negate(column), column)
+
+
 def _concatenated(call: Call, args: list[Kernel]) -> Kernel | None:
     if any(arg.type is not Type.TEXT for arg in args):
         return None
@@ -354,7 +359,7 @@ _CALLS: dict[str, Callable[[Call, list[Kernel]], Kernel | None]] = {
     "/": _arithmetic(_divide_integers, _divide_reals),
     "%": _modulo,
     "neg": _negative,
-    "abs": _arithmetic(pc.abs_checked, pc.abs),
+    "abs": _arithmetic(pc.abs_checked, _magnitude),
     "||": _concatenated,
     "lower": _cased(pc.ascii_lower),
     "upper": _cased(pc.ascii_upper),

@@ -4,6 +4,7 @@ they sort. It keeps no state."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,11 @@ class Program:
         self._filter = Filter(template.where, table)
         self._project = Project(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
+
+    @cached_property
+    def nothing(self) -> Seen:
+        """What is seen of no rows."""
+        return Seen(np.zeros(0, np.int64), pa.RecordBatch.from_pylist([], schema=self._project.schema), [], {})
 
     @property
     def types(self) -> tuple[Type, ...]:
