@@ -63,7 +63,7 @@ def compare(text: str, given_rows: list[Row]) -> None:
 
 
 def type_of_exactly(value: Value) -> Type:
-    return {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}[type(value)]  # type: ignore[index]
+    return {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}[type(value)]
 
 
 @settings(max_examples=200 * FUZZ, deadline=None, derandomize=FUZZ == 1)

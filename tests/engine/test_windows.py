@@ -11,8 +11,9 @@ from tests.engine.test_dataflow import check, oracle_of, start
 from tests.engine.world import FUZZ, KEYS, Origin, Subscriber, batch_of, deliver, delta_of, random_plan, table_of
 
 from headwater.engine.conform import conform
-from headwater.engine.dataflow import Dataflow, partition_of
+from headwater.engine.dataflow import Dataflow
 from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.params import partition_of
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.errors import Corrupt
@@ -164,7 +165,7 @@ def test_error_and_recovery_do_not_depend_on_the_cut() -> None:
         for tx in range(2, 42):
             id = rng.randrange(1, 5)
             new: Row | None = (id, rng.randrange(2), rng.choice((1, 2, 3, LEAST))) if rng.random() < 0.8 else None
-            old = rows.pop(id, None)  # type: ignore[arg-type]
+            old = rows.pop(id, None)
             if new is not None:
                 rows[id] = new
             if old != new:
