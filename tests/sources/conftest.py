@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from headwater.sources.sqlite import SqliteSource
 
 Connect = Callable[..., sqlite3.Connection]

@@ -62,7 +62,9 @@ def statement(dice: random.Random, table: str, names: list[str]) -> str:
     upsert = ""
     if kind < 0.55:
         word = ""
-        upsert = dice.choice(["ON CONFLICT DO NOTHING", f"ON CONFLICT DO UPDATE SET {chosen[0]} = {dice.choice(VALUES)}"])
+        upsert = dice.choice(
+            ["ON CONFLICT DO NOTHING", f"ON CONFLICT DO UPDATE SET {chosen[0]} = {dice.choice(VALUES)}"]
+        )
     return f"INSERT {word} INTO {table}({', '.join(chosen)}) VALUES {rows} {upsert}"
 
 

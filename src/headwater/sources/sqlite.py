@@ -22,7 +22,7 @@ from headwater.sources import sqlite_capture as capturing
 from headwater.sources.sqlite_decode import Decoder, Item
 from headwater.sources.sqlite_origin import SqliteOrigin, read_log, source_error
 from headwater.sources.sqlite_pins import Pins
-from headwater.sources.sqlite_triggers import LOG
+from headwater.sources.sqlite_triggers import POSITION
 from headwater.sources.sqlite_wal import WalReader
 
 BUSY_TIMEOUT_MS = 30_000
@@ -45,7 +45,7 @@ class SqliteSource(SqliteOrigin):
         self._closed = False
         self._writer = self._opened()
         self._file = self._identity()
-        name = LOG.encode(_encoding(self._writer))
+        name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = Pins(self._connect, self._wal)
         self._bell = Doorbell(self._wal.path, self.path)
@@ -115,6 +115,8 @@ class SqliteSource(SqliteOrigin):
     def _decoded(self, db: sqlite3.Connection, decoder: Decoder, upto: int) -> list[Item]:
         """The WAL tells where transactions end. Where it does not, they are merged up to what is visible."""
         self._wal.read()
+        if not self._wal.ends(upto - 1, upto):
+            self._wal.read(trusted=self._pins.frames())
         ends = self._wal.ends(decoder.position, upto)
         del ends[bisect_left(ends, decoder.position + ROWS_MAX) + 1 :]
         if not ends or ends[-1] < min(decoder.position + ROWS_MAX, upto):

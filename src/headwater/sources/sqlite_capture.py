@@ -1,10 +1,10 @@
-"""What we keep inside an SQLite database: our triggers, our four tables, and how they follow the user's schema.
+"""What we keep inside an SQLite database: our triggers, our tables, and how they follow the user's schema.
 
 - `_headwater_log`: one row for each change of a captured table; `seq` is the position. `t` names the capture that wrote
-  it, `op` is i, u or d; s: from here on capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
+  it, `op` is i, u or d; c: an update whose own cascade is already logged, with what it led to; s: from here on capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
 - `_headwater_tables`: a capture is one table in one shape. A column added makes a new capture.
 - `_headwater_mixed`: columns that did not keep to their type, as told by log rows that are pruned by now.
-- `_headwater_replaced`: see `sqlite_triggers`.
+- `_headwater_position`, `_headwater_replaced`: see `sqlite_triggers`.
 
 Functions on a connection inside a transaction of the caller's; nothing here begins or commits one.
 """
@@ -32,7 +32,7 @@ from headwater.sources.sqlite_schema import (
     quoted,
     read_shape,
 )
-from headwater.sources.sqlite_triggers import LOG, WATCHED, trigger_names, triggers
+from headwater.sources.sqlite_triggers import LOG, NOTE_POSITION, POSITION, WATCHED, trigger_names, triggers
 
 TABLES = "_headwater_tables"
 MIXED = "_headwater_mixed"
@@ -103,7 +103,8 @@ def active(db: sqlite3.Connection, name: str) -> Capture | None:
 def _shape(raw: dict[str, Any]) -> Shape:
     fields = tuple(Field(**field) for field in raw.pop("fields"))
     unique = tuple(UniqueKey(tuple(Term(**term) for term in key["terms"]), key["where"]) for key in raw.pop("unique"))
-    return Shape(**{**raw, "key": tuple(raw["key"]), "fields": fields, "unique": unique})
+    places = {name: tuple(raw[name]) for name in ("key", "refers_to_itself")}
+    return Shape(**{**raw, **places, "fields": fields, "unique": unique})
 
 
 def mixed_columns(db: sqlite3.Connection, capture: Capture, upto: int) -> frozenset[int]:
@@ -122,7 +123,7 @@ def _misfits(db: sqlite3.Connection, capture: Capture, after: int, upto: int) ->
 
 
 def _logged_kinds(db: sqlite3.Connection, id: int, count: int, after: int, upto: int) -> list[set[Type]]:
-    source = f"{LOG} WHERE t = {id} AND op IN ('i', 'u') AND seq > {after} AND seq <= {upto}"
+    source = f"{LOG} WHERE t = {id} AND op IN ('i', 'u', 'c') AND seq > {after} AND seq <= {upto}"
     return _kinds(db, source, [f"n{place}" for place in range(count)])
 
 
@@ -206,7 +207,8 @@ def _stored_kinds(db: sqlite3.Connection, shape: Shape, first: int) -> list[set[
 
 
 def _create(db: sqlite3.Connection, width: int) -> None:
-    db.execute(f"CREATE TABLE IF NOT EXISTS {LOG}(seq INTEGER PRIMARY KEY AUTOINCREMENT, t INTEGER, op TEXT)")
+    db.execute(f"CREATE TABLE IF NOT EXISTS {LOG}(seq INTEGER PRIMARY KEY, t INTEGER, op TEXT)")
+    _create_position(db)
     db.execute(f"CREATE TABLE IF NOT EXISTS {WATCHED}(id INTEGER PRIMARY KEY, t INTEGER, k INTEGER)")
     db.execute(f"CREATE TABLE IF NOT EXISTS {MIXED}(t INTEGER, c INTEGER, PRIMARY KEY (t, c)) WITHOUT ROWID")
     db.execute(
@@ -217,6 +219,12 @@ def _create(db: sqlite3.Connection, width: int) -> None:
         db.execute(f"ALTER TABLE {LOG} ADD COLUMN o{place}")
         db.execute(f"ALTER TABLE {LOG} ADD COLUMN n{place}")
         db.execute(f"ALTER TABLE {WATCHED} ADD COLUMN o{place}")
+
+
+def _create_position(db: sqlite3.Connection) -> None:
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (POSITION,)).fetchone():
+        db.execute(f"CREATE TABLE {POSITION}(name TEXT, seq INTEGER)")
+        db.execute(f"INSERT INTO {POSITION} VALUES (?, 0)", (POSITION,))
 
 
 def _width(db: sqlite3.Connection) -> int:
@@ -271,6 +279,7 @@ def follow(db: sqlite3.Connection, capture: Capture, verified: int) -> None:
 def end(db: sqlite3.Connection, capture: Capture, reason: str) -> None:
     db.execute(f"UPDATE {TABLES} SET over = 1 WHERE id = ?", (capture.id,))
     db.execute(f"INSERT INTO {LOG}(t, op, n0) VALUES (?, 'g', ?)", (capture.id, reason))
+    db.execute(NOTE_POSITION)
     _uninstall(db, capture.id)
 
 
@@ -312,7 +321,7 @@ def _shadowed(db: sqlite3.Connection, capture: Capture) -> bool:
 
 
 def _written(db: sqlite3.Connection, capture: Capture, verified: int) -> bool:
-    sql = f"SELECT 1 FROM {LOG} WHERE t = ? AND seq > ? AND op IN ('i', 'u') LIMIT 1"
+    sql = f"SELECT 1 FROM {LOG} WHERE t = ? AND seq > ? AND op IN ('i', 'u', 'c') LIMIT 1"
     return db.execute(sql, (capture.id, verified)).fetchone() is not None
 
 
@@ -331,6 +340,7 @@ def _extend(db: sqlite3.Connection, old: Capture, shape: Shape) -> None:
     _install(db, new)
     db.execute(f"INSERT INTO {LOG}(t, op, o0) VALUES (?, 's', ?)", (new.id, old.id))
     _log_added(db, new, first)
+    db.execute(NOTE_POSITION)
 
 
 def _log_added(db: sqlite3.Connection, capture: Capture, first: int) -> None:

@@ -12,6 +12,7 @@ from headwater.model.schema import Table
 from headwater.model.value import Row, Type
 from headwater.sources.source import SchemaChange
 from headwater.sources.sqlite_capture import Capture
+from headwater.sources.sqlite_cascades import Cascades
 
 Item = Transaction | SchemaChange
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
@@ -53,7 +54,7 @@ class Decoder:
                 pending = []
                 while row[0] > ends[place]:
                     place += 1
-            if row[2] in "iud":
+            if row[2] in "iudc":
                 pending.append(row)
             else:
                 items += self._transaction(pending, row[0] - 1)
@@ -63,15 +64,16 @@ class Decoder:
 
     def _transaction(self, rows: list[LogRow], end: int) -> list[Item]:
         """The transaction, and before it the schema changes that its values ask for."""
-        changes: list[Change] = []
+        cascades = Cascades()
         items: list[Item] = []
         for row in rows:
             capture = self._reported(row)
-            if capture is not None and (change := self._change(capture, row, items)) is not None:
-                _append(changes, change, capture)
+            change = self._change(capture, row, items) if capture is not None else None
+            if capture is not None and change is not None:
+                cascades.append(change, capture.shape.refers_to_itself, row[2] == "c")
         self.position = end
         ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
-        kept = tuple(change for change in changes if change.table not in ended)
+        kept = tuple(change for change in cascades.changes if change.table not in ended)
         return [*items, Transaction(end, kept)] if kept else items
 
     def _reported(self, row: LogRow) -> Capture | None:
@@ -133,15 +135,3 @@ class Decoder:
         if capture.id not in self._tables:
             self._tables[capture.id] = capture.table(self.mixed.get(capture.id, frozenset()))
         return self._tables[capture.id]
-
-
-def _append(changes: list[Change], change: Change, capture: Capture) -> None:
-    """A row that refers to itself is updated by its own cascade before the update that caused it is logged: the two
-    become one."""
-    if capture.shape.refers_to_itself and change.old is not None:
-        for place in reversed(range(len(changes))):
-            inner = changes[place]
-            if inner.table == change.table and inner.old == change.new and inner.new is not None:
-                changes[place] = Change(change.table, change.old, inner.new)
-                return
-    changes.append(change)

@@ -47,6 +47,11 @@ class Pins:
     def pinned(self) -> bool:
         return bool(self._held.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
+    def frames(self) -> int:
+        """How many frames of the WAL SQLite knows to be committed. Asking costs a checkpoint: for cases of doubt."""
+        found = int(self._gate.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
+        return max(found, 0)
+
     def tick(self) -> None:
         """Now and then: keeps the WAL from growing, and out of the way of another process's checkpoint."""
         if not self.pinned:

@@ -54,8 +54,8 @@ class UniqueKey:
 class Shape:
     """A table. `rowid` is a name its rowid answers to, None where it has none. `key` holds places of columns.
 
-    `key` is empty for a primary key that may hold NULL: SQLite lets such rows repeat. `refers_to_itself`: by a foreign
-    key that is updated along with what it refers to.
+    `key` is empty for a primary key that may hold NULL: SQLite lets such rows repeat. `refers_to_itself`: the
+    columns that foreign keys of the table itself refer to, where an action of such a key may update rows.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Shape:
     unique: tuple[UniqueKey, ...]
     rowid: str | None
     strict: bool
-    refers_to_itself: bool = False
+    refers_to_itself: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def read_shape(db: sqlite3.Connection, name: str) -> Shape:
     sure = bool(without_rowid) or alias or all(fields[place].not_null for place in primary)
     rowid = None if without_rowid else _rowid_name(fields)
     key = primary if sure else ()
-    return Shape(name, fields, key, tuple(unique), rowid, bool(strict), _refers_to_itself(db, name))
+    return Shape(name, fields, key, tuple(unique), rowid, bool(strict), _refers_to_itself(db, name, fields, primary))
 
 
 def affinity(declared: str) -> str:
@@ -163,9 +163,18 @@ def _sql_of(db: sqlite3.Connection, name: str) -> str:
     return str(db.execute("SELECT sql FROM sqlite_schema WHERE name = ? COLLATE NOCASE", (name,)).fetchone()[0])
 
 
-def _refers_to_itself(db: sqlite3.Connection, name: str) -> bool:
-    sql = "SELECT 1 FROM pragma_foreign_key_list(?) WHERE lower(\"table\") = lower(?) AND on_update <> 'NO ACTION'"
-    return db.execute(sql, (name, name)).fetchone() is not None
+def _refers_to_itself(
+    db: sqlite3.Connection, name: str, fields: tuple[Field, ...], primary: tuple[int, ...]
+) -> tuple[int, ...]:
+    rows = db.execute(
+        'SELECT "to" FROM pragma_foreign_key_list(?) WHERE lower("table") = lower(?) '
+        "AND (on_update NOT IN ('NO ACTION', 'RESTRICT') OR on_delete LIKE 'SET %')",
+        (name, name),
+    ).fetchall()
+    if any(column is None for (column,) in rows):
+        return primary
+    named = {column.lower() for (column,) in rows}
+    return tuple(place for place, field in enumerate(fields) if field.name.lower() in named)
 
 
 def _rowid_name(fields: tuple[Field, ...]) -> str | None:
@@ -208,7 +217,7 @@ def _index_key(db: sqlite3.Connection, index: str, partial: bool, fields: tuple[
 
 def _parsed_index(sql: str) -> tuple[list[str], str | None]:
     """The texts of the terms and of the predicate of a CREATE INDEX statement."""
-    tokens = [token for token in _TOKEN.findall(sql) if not token.startswith(("--", "/*"))]
+    tokens = [" " if token.startswith(("--", "/*")) else token for token in _TOKEN.findall(sql)]
     opening = tokens.index("(")
     closing = _closing(tokens, opening)
     rest = tokens[closing + 1 :]
@@ -241,9 +250,9 @@ def _split(tokens: list[str]) -> list[list[str]]:
 
 def _bare_term(tokens: list[str]) -> str:
     """A term without its ASC, DESC and COLLATE."""
-    words = [token for token in tokens if not token.isspace()]
-    if words[-1].upper() in ("ASC", "DESC"):
+    words = [place for place, token in enumerate(tokens) if not token.isspace()]
+    if tokens[words[-1]].upper() in ("ASC", "DESC"):
         words.pop()
-    if len(words) > 2 and words[-2].upper() == "COLLATE":
-        words = words[:-2]
-    return " ".join(words)
+    if len(words) > 2 and tokens[words[-2]].upper() == "COLLATE":
+        del words[-2:]
+    return "".join(tokens[: words[-1] + 1]).strip()

@@ -9,6 +9,9 @@ watch alone: INSERT OR IGNORE, UPSERT and failed statements leave watched rows b
 Watched rows are known by their values, not by their rowids, which VACUUM changes. Not seen: rows replaced by giving an
 explicit rowid to a table that has no INTEGER PRIMARY KEY.
 
+The last seq is kept in `_headwater_position`, whose only page is in every commit that logs something: so the WAL tells
+where transactions end. (`sqlite_sequence` would not do: it falls behind when INSERT OR FAIL fails.)
+
 SQLite fires the newest trigger first. Ours must be the newest of a table, so that they log an insert before another
 AFTER trigger goes on to update the row.
 """
@@ -19,11 +22,16 @@ from headwater.sources.sqlite_schema import Field, Shape, Term, UniqueKey, quote
 
 LOG = "_headwater_log"
 WATCHED = "_headwater_replaced"
+POSITION = "_headwater_position"
 WATCHED_MAX = 16  # the newest stay; a statement watches one row for each unique key, and only triggers nest statements
 
+NOTE_POSITION = (
+    f"UPDATE {POSITION} SET seq = (SELECT max(seq) FROM {LOG}) WHERE seq IS NOT (SELECT max(seq) FROM {LOG})"
+)
 _EVENTS = {
     "bi": "BEFORE INSERT",
     "bu": "BEFORE UPDATE",
+    "bd": "BEFORE DELETE",
     "ai": "AFTER INSERT",
     "au": "AFTER UPDATE",
     "ad": "AFTER DELETE",
@@ -47,6 +55,7 @@ def _named(capture: int) -> list[tuple[str, str]]:
 def _trigger(shape: Shape, name: str, *statements: str) -> str:
     event = _EVENTS[name[-2:]]
     when = _key_changes(shape) if name.endswith("bu") else ""
+    statements = statements if name.endswith("bd") else (*statements, NOTE_POSITION)
     return (
         f"CREATE TRIGGER {name} {event} ON {quoted(shape.name)} {when}BEGIN\n  " + ";\n  ".join(statements) + ";\nEND"
     )
@@ -57,17 +66,27 @@ def _bodies(shape: Shape, capture: int) -> dict[str, list[str]]:
 
 
 def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
-    updated_row = f"{WATCHED}.t = {capture} AND {_is_watched_as(shape, 'OLD')}"
-    follow = f"UPDATE {WATCHED} SET {_images(shape)} WHERE {updated_row}"
-    unwatch = f"DELETE FROM {WATCHED} WHERE {updated_row}"
+    """Where a row is updated or deleted in the open, its watch is suspended (`k` is negative) or ended before: foreign
+    keys of the table to itself run our triggers while the row is already gone but its own AFTER trigger is still to come.
+    """
+    old, new = _watched_as(shape, capture, "OLD"), _watched_as(shape, capture, "NEW")
     gone, gone_beside_new = _gone(shape, ""), _gone(shape, "NEW")
-    gone_beside_both = f"NOT ({_is_watched_as(shape, 'OLD')}) AND {gone_beside_new}"
+    suspend = [f"DELETE FROM {WATCHED} WHERE {old} AND k < 0", f"UPDATE {WATCHED} SET k = -1 - k WHERE {old}"]
+    twin = " AND ".join(f"w.o{place} IS OLD.{quoted(name)}" for place, name in enumerate(shape.names))
+    awake = f"EXISTS (SELECT 1 FROM {WATCHED} AS w WHERE w.t = {capture} AND w.k >= 0 AND {twin})"
+    resume = [
+        f"DELETE FROM {WATCHED} WHERE {old} AND k < 0 AND {awake}",  # left behind by an update that was ignored
+        f"UPDATE {WATCHED} SET {_images(shape)}, k = CASE WHEN k < 0 THEN -1 - k ELSE k END WHERE {old}",
+        f"DELETE FROM {WATCHED} WHERE {new} AND ({gone} OR {_cascaded(shape)})",  # no longer found by this key, or as this
+    ]
+    replaced_beside_both = _log_replaced(shape, capture, f"NOT ({old}) AND {gone_beside_new}")
     return {
         "bi": [*_log_replaced(shape, capture, gone), *_watch(shape, capture, "")],
-        "bu": [*_log_replaced(shape, capture, gone), *_watch(shape, capture, "OLD")],
+        "bu": [*_log_replaced(shape, capture, gone), *suspend, *_watch(shape, capture, "OLD")],
+        "bd": [f"DELETE FROM {WATCHED} WHERE {old}"],
         "ai": [*_log_replaced(shape, capture, gone_beside_new), _inserted(shape, capture)],
-        "au": [*_log_replaced(shape, capture, gone_beside_both), follow, _updated(shape, capture)],
-        "ad": [unwatch, *_log_replaced(shape, capture, gone), _deleted(shape, capture)],
+        "au": [*replaced_beside_both, *resume, _updated(shape, capture)],
+        "ad": [*_log_replaced(shape, capture, gone), _deleted(shape, capture)],
     }
 
 
@@ -83,9 +102,10 @@ def _deleted(shape: Shape, capture: int) -> str:
 
 
 def _updated(shape: Shape, capture: int) -> str:
+    op = f"CASE WHEN {_cascaded(shape)} THEN 'c' ELSE 'u' END" if shape.refers_to_itself else "'u'"
     return (
         f"INSERT INTO {LOG}(t, op, {_places(shape, 'o')}, {_places(shape, 'n')}) "
-        f"VALUES ({capture}, 'u', {_values(shape, 'OLD')}, {_values(shape, 'NEW')})"
+        f"VALUES ({capture}, {op}, {_values(shape, 'OLD')}, {_values(shape, 'NEW')})"
     )
 
 
@@ -113,7 +133,7 @@ def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
     conditions = [
         _conflict(shape, shape.unique[number], "NEW"),
         *([f"NOT ({_is_row(shape, updated)})"] if updated else []),
-        f"NOT EXISTS (SELECT 1 FROM {WATCHED} AS w WHERE w.t = {capture} AND {known})",
+        f"NOT EXISTS (SELECT 1 FROM {WATCHED} AS w WHERE w.t = {capture} AND w.k >= 0 AND {known})",
     ]
     return (
         f"INSERT INTO {WATCHED}(t, k, {_places(shape, 'o')}) SELECT {capture}, {number}, {_values(shape, 'r')} "
@@ -174,8 +194,17 @@ def _is_row(shape: Shape, record: str) -> str:
     return " AND ".join(f"r.{name} COLLATE BINARY IS {record}.{name}" for name in names)
 
 
-def _is_watched_as(shape: Shape, record: str) -> str:
-    return " AND ".join(f"{WATCHED}.o{place} IS {record}.{quoted(name)}" for place, name in enumerate(shape.names))
+def _cascaded(shape: Shape) -> str:
+    """The row has been updated by its own cascade, and NEW is older than that."""
+    if not shape.refers_to_itself:
+        return "0"
+    same = " AND ".join(f"r.{quoted(name)} COLLATE BINARY IS NEW.{quoted(name)}" for name in shape.names)
+    return f"NOT EXISTS (SELECT 1 FROM {quoted(shape.name)} AS r WHERE {_is_row(shape, 'NEW')} AND {same})"
+
+
+def _watched_as(shape: Shape, capture: int, record: str) -> str:
+    values = [f"{WATCHED}.o{place} IS {record}.{quoted(name)}" for place, name in enumerate(shape.names)]
+    return " AND ".join([f"{WATCHED}.t = {capture}", *values])
 
 
 def _key_changes(shape: Shape) -> str:

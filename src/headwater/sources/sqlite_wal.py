@@ -1,8 +1,8 @@
 """Finds the ends of transactions in SQLite's write-ahead log. Pure functions on bytes, and the file they are read from.
 
-Every transaction that logs a change also writes the page of `sqlite_sequence` that counts our log. So each commit in
-the WAL that holds that page tells the log's last `seq` at that commit. Frames count only when their salts and their running
-checksum say that they belong to the present WAL; what follows the last commit is not read yet.
+Every transaction that logs a change also writes the one page of `_headwater_position`. So each commit in the WAL that
+holds that page tells the log's last `seq` at that commit. Frames count only when their salts and
+their running checksum say that they belong to the present WAL; what follows the last commit is not read yet.
 
 Only the `-wal` file is ever opened: closing the database or its `-shm` file would drop the locks of the whole process.
 """
@@ -95,14 +95,15 @@ class Commits:
     whole: bool  # every frame read is valid, so there may be more
 
 
-def read_commits(data: bytes, header: Header, checksum: tuple[int, int], name: bytes) -> Commits:
-    """Reads whole frames; `checksum` is that of the frame before. `name` is the log table's, in the file's encoding."""
+def read_commits(data: bytes, header: Header, checksum: tuple[int, int], name: bytes, trusted: int = 0) -> Commits:
+    """Reads whole frames; `checksum` is that of the frame before. `name` marks the row of the position, in the encoding
+    of the file. So many frames as are `trusted` need no checksum."""
     count = len(data) // header.frame_bytes
     if not count:
         return Commits(0, checksum, [], False)
     frames = np.frombuffer(data, np.uint8, count * header.frame_bytes).reshape(count, header.frame_bytes)
     heads = np.frombuffer(frames[:, :FRAME_BYTES].tobytes(), ">u4").reshape(count, 6).astype(np.uint32)
-    valid = _valid(frames, heads, header, checksum)
+    valid = max(_valid(frames, heads, header, checksum), min(trusted, count))
     commits = np.flatnonzero(heads[:valid, 1])
     if not len(commits):
         return Commits(0, checksum, [], valid == count)
@@ -142,7 +143,7 @@ def _frames_with(data: bytes, header: Header, end: int, name: bytes) -> list[int
 
 
 def sequence_in(page: bytes, name: bytes) -> int | None:
-    """The counter of the named table, where the page is a leaf of `sqlite_sequence` (or of a table just like it)."""
+    """The seq beside the name, where the page is a leaf of a table and has a row (name, seq)."""
     if page[0] != _LEAF_OF_TABLE:
         return None
     cells = int.from_bytes(page[3:5], "big")
@@ -191,11 +192,15 @@ class WalReader:
     _checksum: tuple[int, int] = (0, 0)
     _seqs: list[int] = field(default_factory=list)
 
-    def read(self) -> None:
-        """Reads on to the last commit that is there. Starts over where the WAL did."""
+    def read(self, trusted: int = 0) -> None:
+        """Reads on to the last commit that is there. Starts over where the WAL did.
+
+        `trusted`: SQLite says that this many frames are committed. It knows better than we can tell: in
+        some versions (3.40 is one) a savepoint rolled back after the cache spilled leaves frames with wrong checksums.
+        """
         try:
             with self.path.open("rb", buffering=0) as file:
-                self._read_from(file.fileno())
+                self._read_from(file.fileno(), trusted)
         except FileNotFoundError:
             self._header = None
 
@@ -210,7 +215,7 @@ class WalReader:
     def bytes_read(self) -> int:
         return self._frames * self._header.frame_bytes if self._header else 0
 
-    def _read_from(self, file: int) -> None:
+    def _read_from(self, file: int, trusted: int) -> None:
         header = parse_header(os.pread(file, HEADER_BYTES, 0))
         if header is None:
             self._header = None
@@ -218,18 +223,18 @@ class WalReader:
         if header != self._header:
             self._header, self._frames, self._checksum = header, 0, header.checksum
         wanted = READ_FRAMES_MIN
-        while self._read_stretch(file, header, wanted):
+        while self._read_stretch(file, header, wanted, trusted):
             wanted = min(wanted * 4, READ_BYTES_MAX // header.frame_bytes + 1)
 
-    def _read_stretch(self, file: int, header: Header, wanted: int) -> bool:
+    def _read_stretch(self, file: int, header: Header, wanted: int, trusted: int) -> bool:
         """Reads up to `wanted` frames, or as many as the next transaction has. False where the valid frames end."""
         start = HEADER_BYTES + self._frames * header.frame_bytes
         data = os.pread(file, wanted * header.frame_bytes, start)
-        commits = read_commits(data, header, self._checksum, self.name)
+        commits = read_commits(data, header, self._checksum, self.name, max(trusted - self._frames, 0))
         self._frames += commits.frames
         self._checksum = commits.checksum
         for seq in commits.seqs:
             if not self._seqs or seq > self._seqs[-1]:
                 self._seqs.append(seq)
         more = commits.whole and len(data) == wanted * header.frame_bytes
-        return self._read_stretch(file, header, wanted * 4) if more and not commits.frames else more
+        return self._read_stretch(file, header, wanted * 4, trusted) if more and not commits.frames else more

@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def open_source(url: str) -> Source:
-    """Knows `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, and `memory://name`, shared by who names it."""
+    """Knows `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://` and, shared by name, `memory://name`."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteSource(Path(unquote(rest[1:])))
