@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
@@ -121,27 +121,40 @@ def _changed(state: State, diff: Diff) -> tuple[list[Fields], list[str]]:
 
 def _change_ordered(rows: list[Fields], hashes: list[str], diff: Diff) -> None:
     removed: dict[str, Fields] = {}
-    leaving = [change for change in diff.changes if change.old_index is not None]
-    for change in sorted(leaving, key=lambda change: -(change.old_index or 0)):
-        at = change.old_index or 0
-        if at >= len(hashes) or hashes[at] != change.old_hash:
-            raise Resync(f"expected row {change.old_hash} at index {at}", hint="ask for a fresh result")
+    for at, change in sorted(_places(diff, "old_hash", "old_index"), key=_place, reverse=True):
+        if not 0 <= at < len(hashes) or hashes[at] != change.old_hash:
+            raise _refused(f"expected row {change.old_hash} at index {at}")
         removed[hashes.pop(at)] = rows.pop(at)
-    coming = [change for change in diff.changes if change.index is not None]
-    for change in sorted(coming, key=lambda change: change.index or 0):
-        old = removed.get(change.old_hash) if change.old_hash else None
-        rows.insert(change.index or 0, _merged(old, change))
-        hashes.insert(change.index or 0, change.new_hash or "")
+    for at, change in sorted(_places(diff, "new_hash", "index"), key=_place):
+        if not 0 <= at <= len(hashes):
+            raise _refused(f"expected an index up to {len(hashes)}, found {at}")
+        rows.insert(at, _merged(removed.get(change.old_hash) if change.old_hash else None, change))
+        hashes.insert(at, change.new_hash or "")
+
+
+def _places(diff: Diff, hash: str, index: str) -> Iterator[tuple[int, RowChange]]:
+    """The changes that have such a hash, each with its place; in an ordered diff every one has both or neither."""
+    for change in diff.changes:
+        at: int | None = getattr(change, index)
+        if (at is None) != (getattr(change, hash) is None):
+            raise _refused(f"expected an {index} beside the {hash} of every change")
+        if at is not None:
+            yield at, change
+
+
+def _place(placed: tuple[int, RowChange]) -> int:
+    return placed[0]
 
 
 def _change_unordered(rows: list[Fields], hashes: list[str], diff: Diff) -> None:
+    """A hash leads to one row: each is taken once, and none comes that is still there."""
     places = {hash: place for place, hash in enumerate(hashes)}
     gone: list[int] = []
     for change in diff.changes:
-        place = places.get(change.old_hash) if change.old_hash else None
-        if change.old_hash is not None and place is None:
-            raise Resync(f"expected row {change.old_hash} in the result", hint="ask for a fresh result")
+        place = None if change.old_hash is None else places.pop(change.old_hash, None)
         if place is None:
+            if change.old_hash is not None:
+                raise _refused(f"expected row {change.old_hash} in the result")
             rows.append(_merged(None, change))
             hashes.append(change.new_hash or "")
         elif change.new_hash is None:
@@ -149,8 +162,21 @@ def _change_unordered(rows: list[Fields], hashes: list[str], diff: Diff) -> None
         else:
             rows[place] = _merged(rows[place], change)
             hashes[place] = change.new_hash
+    _check_fresh(diff, places)
     for place in sorted(gone, reverse=True):
         del rows[place], hashes[place]
+
+
+def _check_fresh(diff: Diff, untouched: Container[str]) -> None:
+    seen: set[str] = set()
+    for hash in (change.new_hash for change in diff.changes if change.new_hash is not None):
+        if hash in untouched or hash in seen:
+            raise _refused(f"expected row {hash} once, found it twice")
+        seen.add(hash)
+
+
+def _refused(message: str) -> Resync:
+    return Resync(message, hint="ask for a fresh result")
 
 
 def _merged(old: Fields | None, change: RowChange) -> Fields:
@@ -162,6 +188,8 @@ def _merged(old: Fields | None, change: RowChange) -> Fields:
 def _swapped(state: State, swap: Swap) -> tuple[list[Fields], list[str]]:
     rows, hashes = list(state.rows), list(state.hashes)
     for a, b in swap.pairs:
+        if not (0 <= a < len(rows) and 0 <= b < len(rows)):
+            raise _refused(f"expected rows {a} and {b}, found {len(rows)} rows")
         rows[a], rows[b] = rows[b], rows[a]
         hashes[a], hashes[b] = hashes[b], hashes[a]
     return rows, hashes

@@ -19,7 +19,7 @@ def to_wire(value: Value) -> Any:
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
-    if isinstance(value, int) and not -_SAFE <= value <= _SAFE:
+    if isinstance(value, int) and not -_SAFE < value < _SAFE:
         return {"$int": str(value)}
     return value
 

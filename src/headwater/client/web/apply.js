@@ -39,8 +39,7 @@ function isPlaced(change) {
 
 function changeOrdered(rows, hashes, changes) {
   const removed = new Map();
-  const leaving = changes.filter((change) => isSet(change.old_index));
-  for (const change of leaving.sort((a, b) => b.old_index - a.old_index)) {
+  for (const change of placed(changes, "old_hash", "old_index").sort((a, b) => b.old_index - a.old_index)) {
     if (hashes[change.old_index] !== change.old_hash) {
       throw new Resync(`expected row ${change.old_hash} at index ${change.old_index}`);
     }
@@ -48,13 +47,24 @@ function changeOrdered(rows, hashes, changes) {
     hashes.splice(change.old_index, 1);
     removed.set(change.old_hash, row);
   }
-  const coming = changes.filter((change) => isSet(change.index));
-  for (const change of coming.sort((a, b) => a.index - b.index)) {
+  for (const change of placed(changes, "new_hash", "index").sort((a, b) => a.index - b.index)) {
+    if (!(change.index >= 0 && change.index <= hashes.length)) {
+      throw new Resync(`expected an index up to ${hashes.length}, found ${change.index}`);
+    }
     rows.splice(change.index, 0, merged(removed.get(change.old_hash), change));
-    hashes.splice(change.index, 0, change.new_hash ?? "");
+    hashes.splice(change.index, 0, change.new_hash);
   }
 }
 
+/** The changes that have such a hash; in an ordered diff each of them has a place beside it. */
+function placed(changes, hash, index) {
+  if (changes.some((change) => isSet(change[hash]) !== isSet(change[index]))) {
+    throw new Resync(`expected an ${index} beside the ${hash} of every change`);
+  }
+  return changes.filter((change) => isSet(change[index]));
+}
+
+/** A hash leads to one row: each is taken once, and none comes that is still there. */
 function changeUnordered(rows, hashes, changes) {
   const places = new Map(hashes.map((hash, place) => [hash, place]));
   const gone = [];
@@ -63,6 +73,7 @@ function changeUnordered(rows, hashes, changes) {
     if (isSet(change.old_hash) && place === undefined) {
       throw new Resync(`expected row ${change.old_hash} in the result`);
     }
+    places.delete(change.old_hash);
     if (place === undefined) {
       rows.push(merged(undefined, change));
       hashes.push(change.new_hash ?? "");
@@ -73,15 +84,26 @@ function changeUnordered(rows, hashes, changes) {
       hashes[place] = change.new_hash;
     }
   }
+  checkFresh(changes, places);
   for (const place of gone.sort((a, b) => b - a)) {
     rows.splice(place, 1);
     hashes.splice(place, 1);
   }
 }
 
+function checkFresh(changes, untouched) {
+  const seen = new Set();
+  for (const { new_hash } of changes.filter((change) => isSet(change.new_hash))) {
+    if (untouched.has(new_hash) || seen.has(new_hash)) throw new Resync(`expected row ${new_hash} once, found it twice`);
+    seen.add(new_hash);
+  }
+}
+
 function swap(rows, hashes, pairs) {
   for (const [a, b] of pairs) {
-    if (Math.max(a, b) >= rows.length) throw new Resync(`expected rows ${a} and ${b}, found ${rows.length} rows`);
+    if (Math.min(a, b) < 0 || Math.max(a, b) >= rows.length) {
+      throw new Resync(`expected rows ${a} and ${b}, found ${rows.length} rows`);
+    }
     [rows[a], rows[b]] = [rows[b], rows[a]];
     [hashes[a], hashes[b]] = [hashes[b], hashes[a]];
   }
