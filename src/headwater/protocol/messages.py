@@ -164,6 +164,7 @@ FromServer = (
     | Pong
 )
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)  # the last from values nested without end
 _ENCODER = msgspec.json.Encoder()
 _FROM_CLIENT = msgspec.json.Decoder(FromClient)
 _FROM_SERVER = msgspec.json.Decoder(FromServer)
@@ -176,7 +177,7 @@ def encode_message(message: Message) -> bytes:
 def decode_from_client(data: bytes | str) -> FromClient:
     try:
         message: FromClient = _FROM_CLIENT.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ProtocolError(
             f"expected a message of the protocol, found one that does not read: {error}",
             hint="messages are JSON objects with a type: hello, subscribe, unsubscribe, ack or ping",
@@ -187,6 +188,6 @@ def decode_from_client(data: bytes | str) -> FromClient:
 def decode_from_server(data: bytes | str) -> FromServer:
     try:
         message: FromServer = _FROM_SERVER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ProtocolError(f"expected a message of the protocol, found one that does not read: {error}") from None
     return message

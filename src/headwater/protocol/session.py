@@ -1,9 +1,11 @@
 """The server's side of a session as a pure state machine: messages in, actions out. It opens no socket.
 
-state   hello      subscribe              unsubscribe   ack     ping
-new     → open     error, hang up         …             …       pong
-open    error      open a subscription    drop it       note    pong
-ended   nothing is accepted
+state   hello      subscribe              unsubscribe      ack              ping
+new     → open     error, hang up         error, hang up   error, hang up   pong
+open    error      open a subscription    drop it          note             pong
+ended   nothing is accepted, nothing is said
+
+A frame that does not read is an error in any state, and one that is too large ends the session.
 """
 
 from __future__ import annotations
@@ -28,7 +30,11 @@ from headwater.protocol.messages import (
     decode_from_client,
 )
 
+UNEXPECTED, UNADMITTED, TOO_LARGE = 4400, 4401, 1009  # WebSocket close codes
 _MODES = ("diff",)
+_NO_HELLO = ProtocolError("expected hello first", hint='send {"type": "hello"} before anything else')
+_NO_TOKEN = PermissionDenied("expected a valid token, found none or another", hint="say hello {token}")
+_HELLO_AGAIN = ProtocolError("expected hello once, found it again", hint="a session is opened by one hello")
 
 
 class Phase(enum.Enum):
@@ -77,35 +83,38 @@ class ServerSession:
         """What to do about a frame. A wrong message costs the sender an `error`, and nobody else anything."""
         if self.phase is Phase.ENDED:
             return []
+        if len(data) > self._limits.message_bytes_max:
+            error = LimitExceeded(f"expected messages of at most {self._limits.message_bytes_max} bytes")
+            return self._hang_up(TOO_LARGE, error)
         try:
             message = decode_from_client(data)
-            return self._opened(message) if self.phase is Phase.OPEN else self._new(message)
-        except PermissionDenied as error:
-            self.phase = Phase.ENDED
-            return [Send(error_message(error)), HangUp(4401, error.message)]
-        except HeadwaterError as error:
+        except ProtocolError as error:
             return [Send(error_message(error))]
+        return self._opened(message) if self.phase is Phase.OPEN else self._new(message)
 
     def ended(self, id: str) -> None:
         """The subscription is over from our side."""
         self.subscriptions.discard(id)
+        self.acked.pop(id, None)
+
+    def _hang_up(self, code: int, error: HeadwaterError) -> list[Action]:
+        self.phase = Phase.ENDED
+        return [Send(error_message(error)), HangUp(code, error.message)]
 
     def _new(self, message: Message) -> list[Action]:
         match message:
             case Hello(token):
                 if self._admit is not None and not self._admit(token):
-                    raise PermissionDenied("expected a valid token, found none or another", hint="say hello {token}")
+                    return self._hang_up(UNADMITTED, _NO_TOKEN)
                 self.phase = Phase.OPEN
                 return [Send(self._welcome())]
             case Ping():
                 return [Send(Pong())]
             case _:
-                raise ProtocolError("expected hello first", hint='send {"type": "hello"} before anything else')
+                return self._hang_up(UNEXPECTED, _NO_HELLO)
 
     def _opened(self, message: Message) -> list[Action]:
         match message:
-            case Hello():
-                raise ProtocolError("expected hello once, found it again", hint="a session is opened by one hello")
             case Subscribe():
                 return [self._subscribe(message)]
             case Unsubscribe(id, forget):
@@ -113,15 +122,16 @@ class ServerSession:
                     return [
                         Send(Error("unknown_subscription", f"expected a subscription, found none named {id!r}", id))
                     ]
-                self.subscriptions.discard(id)
+                self.ended(id)
                 return [Drop(id, forget)]
             case Ack(id, seq):
-                self.acked[id] = max(seq, self.acked.get(id, 0))
+                if id in self.subscriptions:
+                    self.acked[id] = max(seq, self.acked.get(id, 0))
                 return []
             case Ping():
                 return [Send(Pong())]
             case _:
-                raise ProtocolError(f"expected a client's message, found {type(message).__name__}")
+                return [Send(error_message(_HELLO_AGAIN))]
 
     def _subscribe(self, subscribe: Subscribe) -> Action:
         refusal = self._refusal(subscribe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ from headwater.model.errors import ProtocolError
 from headwater.model.value import Value
 
 _SAFE = 1 << 53
+_DIGITS = re.compile(r"-?[0-9]{1,40}")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -31,6 +33,8 @@ def row_to_wire(values: Iterable[Value]) -> list[Any]:
 
 def from_wire(value: Any) -> Value:
     if not isinstance(value, dict):
+        if isinstance(value, bool):
+            return int(value)  # as every driver of SQLite takes it
         if value is None or isinstance(value, int | float | str):
             return value
         raise ProtocolError(f"expected a value, found {type(value).__name__}", hint=_HINT)
@@ -42,7 +46,7 @@ def from_wire(value: Any) -> Value:
 
 
 def _untagged(tag: str, body: str) -> Value:
-    if tag == "$int":
+    if tag == "$int" and _DIGITS.fullmatch(body):
         return int(body)
     if tag == "$bytes":
         return base64.b64decode(body, validate=True)
