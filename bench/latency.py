@@ -35,13 +35,13 @@ def run(seconds: float, out: Path) -> None:
     measured: dict[str, Seen] = {}
     for name, options in (
         ("inline", {"runner": "inline"}),
-        (f"spark, epochs of {_EPOCH_S:.0f} s", {"runner": "spark", "epoch_s": _EPOCH_S}),
-        ("spark, micro-batches (epoch 0)", {"runner": "spark", "epoch_s": 0.0}),
+        (f"spark, {_EPOCH_S:.0f} s epochs", {"runner": "spark", "epoch_s": _EPOCH_S}),
+        ("spark, epoch 0", {"runner": "spark", "epoch_s": 0.0}),
     ):
         with _console.status(f"{name}: {seconds:.0f} s at {_RATE:.0f} commits/s …"):
             measured[name] = _headwater(seconds, options)
     with _console.status("no-op micro-batch …"):
-        measured["no-op micro-batch, nothing of ours"] = _noop(seconds)
+        measured["no-op micro-batch"] = _noop(seconds)
     _print(measured)
     _plot(measured, out / "latency.png")
     (out / "latency.json").write_text(json.dumps({name: _figures(seen) for name, seen in measured.items()}, indent=1))
@@ -126,13 +126,13 @@ def _figures(seen: Seen) -> dict[str, float]:
 
 def _print(measured: dict[str, Seen]) -> None:
     table = Table(title="commit → LiveResult changed, in ms")
-    for heading in ("", "emissions", "p50", "p90", "p99", "max", "p50 against inline", "against no-op"):
+    for heading in ("", "n", "p50", "p90", "p99", "max", "p50 ÷ inline", "no-op ÷ p50"):
         table.add_column(heading, justify="left" if not heading else "right")
     figures = {name: _figures(seen) for name, seen in measured.items()}
     base, noop = figures["inline"]["p50"], figures[list(figures)[-1]]["p50"]
     for name, one in figures.items():
         numbers = [f"{one[key]:.2f}" for key in ("p50", "p90", "p99", "max")]
-        table.add_row(name, f"{one['n']:.0f}", *numbers, f"{one['p50'] / base:.2f}×", f"1/{noop / one['p50']:.1f}")
+        table.add_row(name, f"{one['n']:.0f}", *numbers, f"{one['p50'] / base:.2f}×", f"{noop / one['p50']:.1f}×")
     _console.print(table)
 
 
