@@ -226,7 +226,7 @@ def _reframe_touched(out: Reframed, moved: Moved, frame: Frame, gaps: _Gaps) -> 
         if id(touch) not in seen and frame.start <= at < frame.end:
             out.touched.append((touch, at - frame.start, None))
     for rows in quiet.values():
-        kept = _longest_rising([old_at for old_at, _, _ in rows])
+        kept = longest_rising([old_at for old_at, _, _ in rows])
         out.touched.extend(
             (touch, old_at - frame.start, at - frame.start)
             for n, (old_at, at, touch) in enumerate(rows)
@@ -234,7 +234,7 @@ def _reframe_touched(out: Reframed, moved: Moved, frame: Frame, gaps: _Gaps) -> 
         )
 
 
-def _longest_rising(values: list[int]) -> set[int]:
+def longest_rising(values: list[int]) -> set[int]:
     """The places of a longest rising subsequence: the most rows that can be said not to have moved."""
     tails: list[int] = []
     places: list[int] = []

@@ -1,0 +1,170 @@
+"""Windows that the origin answers: each answer is compared with the one before, and the difference is emitted.
+
+A row is known by its values and by how many equal ones stand before it. It never asks anything: answers are handed in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
+from headwater.engine.order import longest_rising
+from headwater.engine.replay import Edit, block_of
+from headwater.model.keys import hash_encoded
+from headwater.model.value import Row, Type, pack_any, to_array
+from headwater.model.value import field as typed_field
+
+_NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
+
+
+@dataclass(slots=True)
+class Answered:
+    """One window. `seq` is 0 until the first answer."""
+
+    template: str
+    ordered: bool
+    rows: list[Row] = field(default_factory=list)
+    hashes: list[int] = field(default_factory=list)
+    seq: int = 0
+    prev: int = 0
+
+
+class Answers:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._windows: dict[int, Answered] = {}
+
+    def __contains__(self, instance: int) -> bool:
+        return instance in self._windows
+
+    def subscribe(self, instance: int, template: str, ordered: bool) -> None:
+        """Opens the window, or shows again what it holds."""
+        window = self._windows.setdefault(instance, Answered(template, ordered))
+        if window.seq:
+            self._emit_whole(instance, window)
+
+    def unsubscribe(self, instance: int) -> None:
+        self._windows.pop(instance, None)
+
+    def answer(self, instance: int, rows: Sequence[Row], tx: int) -> None:
+        """The whole result as the origin gave it. Nothing is emitted where it is as before."""
+        window = self._windows.get(instance)
+        if window is None:
+            return
+        old = Side(window.rows, window.hashes)
+        new = Side(list(rows), hashes_of(rows))
+        first = not window.seq
+        window.rows, window.hashes = new.rows, new.hashes
+        if first:
+            window.seq = tx
+            self._emit_whole(instance, window)
+            return
+        pairs = paired(old, new, window.ordered)
+        if pairs:
+            window.seq, window.prev = tx, window.seq
+            self._outbox.index.append(Entry(instance, tx, window.prev, "diff", window.template))
+            self._add(instance, window, [_edit(instance, tx, pair, old, new, window.ordered) for pair in pairs], old)
+
+    def close(self, instance: int, tx: int, reason: str) -> None:
+        window = self._windows.pop(instance, None)
+        if window is not None:
+            self._outbox.index.append(Entry(instance, tx, window.seq, "closed", window.template, reason))
+
+    def _emit_whole(self, instance: int, window: Answered) -> None:
+        self._outbox.index.append(Entry(instance, window.seq, window.prev, "result", window.template))
+        edits = [
+            (instance, window.seq, RESULT, 0, hash, NOWHERE, place, NOWHERE, place)
+            for place, hash in enumerate(window.hashes)
+        ]
+        self._add(instance, window, edits, Side([], []))
+
+    def _add(self, instance: int, window: Answered, edits: list[Edit], old: Side) -> None:
+        """Rows of the old answer stand behind those of the new one in the pool."""
+        if edits:
+            pool = _pool([*window.rows, *old.rows])
+            types = (Type.ANY,) * pool.num_columns
+            shifted = [(*edit[:7], edit[7] + len(window.rows) if edit[7] >= 0 else NOWHERE, edit[8]) for edit in edits]
+            self._outbox.add(window.template, block_of(shifted, pool, types))
+
+    def save(self) -> bytes:
+        return msgspec.msgpack.encode(
+            [(id, one.template, one.ordered, one.rows, one.seq, one.prev) for id, one in self._windows.items()]
+        )
+
+    def load(self, document: bytes) -> None:
+        for id, template, ordered, rows, seq, prev in msgspec.msgpack.decode(document):
+            known = [tuple(row) for row in rows]
+            self._windows[id] = Answered(template, ordered, known, hashes_of(known), seq, prev)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    rows: list[Row]
+    hashes: list[int]
+
+
+Pair = tuple[int | None, int | None]  # places in the old and in the new answer
+
+
+def paired(old: Side, new: Side, ordered: bool) -> list[Pair]:
+    """What changed: rows that came, went, turned into another, or (where order counts) moved."""
+    places = {hash: place for place, hash in enumerate(old.hashes)}
+    stayed = [(places[hash], place) for place, hash in enumerate(new.hashes) if hash in places]
+    kept = {was for was, _ in stayed}
+    left = [place for place in range(len(old.rows)) if place not in kept]
+    came = [place for place, hash in enumerate(new.hashes) if hash not in places]
+    pairs = list(_turned(old, new, left, came))
+    if ordered:
+        still = longest_rising([was for was, _ in stayed])
+        pairs += [pair for n, pair in enumerate(stayed) if n not in still]
+    return pairs
+
+
+def _turned(old: Side, new: Side, left: Iterable[int], came: Iterable[int]) -> Iterable[Pair]:
+    """A row that went and one that came with the same first value are one row that changed: most results lead with
+    what names the row."""
+    by_first: dict[object, list[int]] = defaultdict(list)
+    for place in left:
+        by_first[_first(old.rows[place])].append(place)
+    for place in came:
+        candidates = by_first[_first(new.rows[place])]
+        yield (candidates.pop(0), place) if candidates else (None, place)
+    for places in by_first.values():
+        for place in places:
+            yield place, None
+
+
+def _first(row: Row) -> object:
+    return (type(row[0]), row[0]) if row else None
+
+
+def _edit(instance: int, tx: int, pair: Pair, old: Side, new: Side, ordered: bool) -> Edit:
+    was, now = pair
+    old_hash, old_index, old_place = _NONE if was is None else (old.hashes[was], was, was)
+    new_hash, index, new_place = _NONE if now is None else (new.hashes[now], now, now)
+    kind = INSERT if was is None else DELETE if now is None else UPDATE
+    if not ordered:
+        old_index = index = NOWHERE
+    return instance, tx, kind, old_hash, new_hash, old_index, index, old_place, new_place
+
+
+def hashes_of(rows: Iterable[Row]) -> list[int]:
+    """To the bit, and with the ordinal among equals."""
+    seen: dict[bytes, int] = defaultdict(int)
+    hashes = []
+    for row in rows:
+        packed = msgspec.msgpack.encode([pack_any(value) for value in row])
+        hashes.append(hash_encoded(packed + seen[packed].to_bytes(8, "big")))
+        seen[packed] += 1
+    return hashes
+
+
+def _pool(rows: Sequence[Row]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True))
+    schema = pa.schema([typed_field(str(n), Type.ANY) for n in range(len(columns))])
+    return pa.RecordBatch.from_arrays([to_array(column, Type.ANY) for column in columns], schema=schema)
