@@ -1,4 +1,4 @@
-"""Random statements of two programs on random schemas: the replica converges, and transactions arrive whole and alone."""
+"""Random statements of two programs on random schemas: the replica converges, transactions arrive whole and alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ import random, sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0.05)
 while True:
     try:
-        db.execute("PRAGMA wal_checkpoint(" + random.choice(["PASSIVE", "FULL", "RESTART", "TRUNCATE"]) + ")").fetchone()
+        mode = random.choice(["PASSIVE", "FULL", "RESTART", "TRUNCATE"])
+        db.execute("PRAGMA wal_checkpoint(" + mode + ")").fetchone()
     except sqlite3.OperationalError:
         pass
     time.sleep(random.random() / 100)

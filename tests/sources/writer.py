@@ -1,4 +1,4 @@
-"""A program that writes random transactions: `python writer.py path seed count name`. Each inserts its id in `journal`."""
+"""A program that writes random transactions: `python writer.py path seed count name`. Each has its id in `journal`."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from headwater.sources.sqlite_wal import WalReader
 
 BUSY_TIMEOUT_MS = 30_000
 LOOK_MIN_S, LOOK_MAX_S = 0.0002, 0.2  # a ring comes with the write; the commit is visible a little later
+LOOK_GROWTH = 1.25
 ROWS_MAX = 1 << 16  # of one call of `changes`, but for a transaction that is larger
 READERS_MAX = 8  # idle connections kept
 
@@ -41,7 +42,7 @@ class SqliteSource(SqliteOrigin):
         self.name = f"{self.path.stem}-{digest}"
         self._readers: list[sqlite3.Connection] = []
         self._writer_lock = threading.RLock()
-        self._polling = threading.Lock()
+        self._polling, self._listening = threading.Lock(), threading.Lock()
         self._closed = False
         self._writer = self._opened()
         self._file = self._identity()
@@ -64,8 +65,12 @@ class SqliteSource(SqliteOrigin):
             left_s = deadline_s - time.monotonic()
             if items or left_s <= 0 or self._closed:
                 return items
-            rung = self._bell.wait(min(left_s, pause_s))
-            pause_s = LOOK_MIN_S if rung else min(pause_s * 2, LOOK_MAX_S)
+            rung = self._rung(min(left_s, pause_s))
+            pause_s = LOOK_MIN_S if rung else min(pause_s * LOOK_GROWTH, LOOK_MAX_S)
+
+    def _rung(self, timeout_s: float) -> bool:
+        with self._listening:
+            return not self._closed and self._bell.wait(timeout_s)
 
     def _look(self, after: int) -> list[Item]:
         with self._polling:
@@ -137,7 +142,7 @@ class SqliteSource(SqliteOrigin):
             self._stale = True
 
     def _tick(self) -> None:
-        if time.monotonic() >= self._tick_at_s:
+        if self._pins.due or time.monotonic() >= self._tick_at_s:
             self._wal.forget(self._pruned)
             self._pins.tick()
             self._tick_at_s = time.monotonic() + LOOK_MAX_S
@@ -153,8 +158,8 @@ class SqliteSource(SqliteOrigin):
         )
 
     def close(self) -> None:
-        self._closed = True
-        with self._polling, self._writer_lock:
+        with self._polling, self._listening, self._writer_lock:
+            self._closed = True
             self._pins.close()
             self._bell.close()
             self._writer.close()

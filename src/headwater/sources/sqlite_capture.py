@@ -1,7 +1,8 @@
 """What we keep inside an SQLite database: our triggers, our tables, and how they follow the user's schema.
 
 - `_headwater_log`: one row for each change of a captured table; `seq` is the position. `t` names the capture that wrote
-  it, `op` is i, u or d; c: an update whose own cascade is already logged, with what it led to; s: from here on capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
+  it, `op` is i, u or d; c: an update after what it led to by a cascade (see `sqlite_cascades`); s: from here on
+  capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
 - `_headwater_tables`: a capture is one table in one shape. A column added makes a new capture.
 - `_headwater_mixed`: columns that did not keep to their type, as told by log rows that are pruned by now.
 - `_headwater_position`, `_headwater_replaced`: see `sqlite_triggers`.

@@ -38,7 +38,7 @@ class Cascades:
             self._taken.pop((change.table, change.new), None)
 
     def _current(self, change: Change, referred: tuple[int, ...]) -> Change:
-        """The change with the old image as it is by now. Rows that nothing can refer to may repeat: they stay as told."""
+        """The change with the old image as it is by now. Rows that nothing can refer to may repeat: those stay."""
         old = change.old
         while old is not None and all(old[place] is not None for place in referred):
             place = self._taken.get((change.table, old))

@@ -8,13 +8,15 @@ no writer can slip in between. Outside WAL mode nothing is pinned, for a reader 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from headwater.sources.sqlite_wal import WalReader
+from headwater.sources.sqlite_wal import Header, WalReader
 
-WAL_BYTES_MAX = 8 << 20
+WAL_BYTES_MAX = 2 << 20  # less than the 1,000 pages at which every commit of a writer tries a checkpoint
 LET_GO_BUSY_MS = 200
+FRAMES_TRIES, FRAMES_PAUSE_S = 50, 0.001
 
 
 class Pins:
@@ -24,7 +26,7 @@ class Pins:
         self._held, self._free, self._gate = connect(), connect(), connect()
         self._gate.execute(f"PRAGMA busy_timeout = {LET_GO_BUSY_MS}")
         self._wal = wal
-        self._bytes_tried = 0  # the WAL's size when it was last let go of
+        self._tried: tuple[Header | None, int] = (None, 0)  # the WAL and its size when it was last let go of
         self._bytes_quiet = 0  # the WAL's size when it was last looked at
         self._bytes_settled = 0
 
@@ -49,8 +51,18 @@ class Pins:
 
     def frames(self) -> int:
         """How many frames of the WAL SQLite knows to be committed. Asking costs a checkpoint: for cases of doubt."""
-        found = int(self._gate.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
-        return max(found, 0)
+        for _ in range(FRAMES_TRIES):
+            found = int(self._gate.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
+            if found >= 0:
+                return found
+            time.sleep(FRAMES_PAUSE_S)  # another connection is at a checkpoint
+        return 0
+
+    @property
+    def due(self) -> bool:
+        """The WAL has grown enough to be let go of."""
+        wal, size = self._tried
+        return self._wal.bytes_read - (size if wal == self._wal.header else 0) > WAL_BYTES_MAX
 
     def tick(self) -> None:
         """Now and then: keeps the WAL from growing, and out of the way of another process's checkpoint."""
@@ -58,9 +70,8 @@ class Pins:
             return
         self._wal.read()
         size = self._wal.bytes_read
-        self._bytes_tried = min(self._bytes_tried, size)
-        if size - self._bytes_tried > WAL_BYTES_MAX:
-            self._bytes_tried = size
+        if self.due:
+            self._tried = (self._wal.header, size)
             self.let_go()
         elif size == self._bytes_quiet != self._bytes_settled:
             self._bytes_settled = size

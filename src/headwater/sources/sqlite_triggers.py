@@ -67,7 +67,7 @@ def _bodies(shape: Shape, capture: int) -> dict[str, list[str]]:
 
 def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
     """Where a row is updated or deleted in the open, its watch is suspended (`k` is negative) or ended before: foreign
-    keys of the table to itself run our triggers while the row is already gone but its own AFTER trigger is still to come.
+    keys of the table to itself run our triggers while the row is gone but its own AFTER trigger is still to come.
     """
     old, new = _watched_as(shape, capture, "OLD"), _watched_as(shape, capture, "NEW")
     gone, gone_beside_new = _gone(shape, ""), _gone(shape, "NEW")
@@ -77,7 +77,7 @@ def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
     resume = [
         f"DELETE FROM {WATCHED} WHERE {old} AND k < 0 AND {awake}",  # left behind by an update that was ignored
         f"UPDATE {WATCHED} SET {_images(shape)}, k = CASE WHEN k < 0 THEN -1 - k ELSE k END WHERE {old}",
-        f"DELETE FROM {WATCHED} WHERE {new} AND ({gone} OR {_cascaded(shape)})",  # no longer found by this key, or as this
+        f"DELETE FROM {WATCHED} WHERE {new} AND ({gone} OR {_cascaded(shape)})",  # not found by this key any more
     ]
     replaced_beside_both = _log_replaced(shape, capture, f"NOT ({old}) AND {gone_beside_new}")
     return {
@@ -122,22 +122,23 @@ def _log_replaced(shape: Shape, capture: int, gone: str) -> list[str]:
 
 
 def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
-    """Every row that has a unique key of NEW, but for the one that is being updated."""
+    """Every row that has a unique key of NEW, but for the one that is being updated. A row is watched once, from now."""
     statements = [_watch_key(shape, capture, number, updated) for number in range(len(shape.unique))]
+    same = " AND ".join(f"w.o{place} IS {WATCHED}.o{place}" for place in range(len(shape.fields)))
+    newer = f"SELECT 1 FROM {WATCHED} AS w WHERE w.id > {WATCHED}.id AND w.t = {capture} AND w.k >= 0 AND {same}"
     oldest = f"(SELECT max(id) FROM {WATCHED}) - {WATCHED_MAX}"
-    return [*statements, f"DELETE FROM {WATCHED} WHERE id <= {oldest}"]
+    return [
+        *statements,
+        f"DELETE FROM {WATCHED} WHERE {WATCHED}.t = {capture} AND {WATCHED}.k >= 0 AND EXISTS ({newer})",
+        f"DELETE FROM {WATCHED} WHERE id <= {oldest}",
+    ]
 
 
 def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
-    known = " AND ".join(f"w.o{place} IS r.{quoted(name)}" for place, name in enumerate(shape.names))
-    conditions = [
-        _conflict(shape, shape.unique[number], "NEW"),
-        *([f"NOT ({_is_row(shape, updated)})"] if updated else []),
-        f"NOT EXISTS (SELECT 1 FROM {WATCHED} AS w WHERE w.t = {capture} AND w.k >= 0 AND {known})",
-    ]
+    other = f" AND NOT ({_is_row(shape, updated)})" if updated else ""
     return (
         f"INSERT INTO {WATCHED}(t, k, {_places(shape, 'o')}) SELECT {capture}, {number}, {_values(shape, 'r')} "
-        f"FROM {quoted(shape.name)} AS r WHERE {' AND '.join(conditions)}"
+        f"FROM {quoted(shape.name)} AS r WHERE {_conflict(shape, shape.unique[number], 'NEW')}{other}"
     )
 
 

@@ -10,7 +10,7 @@ Only the `-wal` file is ever opened: closing the database or its `-shm` file wou
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -123,14 +123,17 @@ def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: Header, checksum
 
 
 def _seqs(data: bytes, header: Header, commits: list[int], name: bytes) -> list[int]:
-    """The last seq of each commit that tells one."""
-    found: dict[int, int] = {}
+    """The last seq of each commit that tells one. Of a page that was written more than once the last frame counts: the
+    others may have spilled from a savepoint that was rolled back. Of several pages the greatest counts: the others can
+    only be copies of the table."""
+    found: dict[int, dict[bytes, int]] = {}
     for frame in _frames_with(data, header, (commits[-1] + 1) * header.frame_bytes, name):
-        page = data[frame * header.frame_bytes + FRAME_BYTES : (frame + 1) * header.frame_bytes]
-        if (seq := sequence_in(page, name)) is not None:
-            commit = commits[int(np.searchsorted(commits, frame))]
-            found[commit] = max(seq, found.get(commit, 0))
-    return [found[commit] for commit in sorted(found)]
+        start = frame * header.frame_bytes
+        seq = sequence_in(data[start + FRAME_BYTES : start + header.frame_bytes], name)
+        if seq is not None:
+            commit = commits[bisect_left(commits, frame)]
+            found.setdefault(commit, {})[data[start : start + 4]] = seq
+    return [max(found[commit].values()) for commit in sorted(found)]
 
 
 def _frames_with(data: bytes, header: Header, end: int, name: bytes) -> list[int]:
@@ -187,7 +190,7 @@ class WalReader:
 
     path: Path
     name: bytes
-    _header: Header | None = None
+    header: Header | None = None
     _frames: int = 0
     _checksum: tuple[int, int] = (0, 0)
     _seqs: list[int] = field(default_factory=list)
@@ -202,7 +205,7 @@ class WalReader:
             with self.path.open("rb", buffering=0) as file:
                 self._read_from(file.fileno(), trusted)
         except FileNotFoundError:
-            self._header = None
+            self.header = None
 
     def ends(self, after: int, upto: int) -> list[int]:
         """The seqs in (after, upto] that transactions are known to end with, ascending."""
@@ -213,15 +216,16 @@ class WalReader:
 
     @property
     def bytes_read(self) -> int:
-        return self._frames * self._header.frame_bytes if self._header else 0
+        return self._frames * self.header.frame_bytes if self.header else 0
 
     def _read_from(self, file: int, trusted: int) -> None:
         header = parse_header(os.pread(file, HEADER_BYTES, 0))
         if header is None:
-            self._header = None
+            self.header = None
             return
-        if header != self._header:
-            self._header, self._frames, self._checksum = header, 0, header.checksum
+        if header != self.header:
+            self.header, self._frames, self._checksum = header, 0, header.checksum
+            trusted = 0  # it was told of another WAL
         wanted = READ_FRAMES_MIN
         while self._read_stretch(file, header, wanted, trusted):
             wanted = min(wanted * 4, READ_BYTES_MAX // header.frame_bytes + 1)

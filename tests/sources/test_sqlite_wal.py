@@ -1,0 +1,185 @@
+"""Where transactions end: the WAL as bytes, and as other processes treat it."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.sources.conftest import Connect
+from tests.sources.replica import drain
+
+from headwater.model.change import Transaction
+from headwater.sources import sqlite_pins
+from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite_triggers import POSITION
+from headwater.sources.sqlite_wal import HEADER_BYTES, WalReader, checksums, parse_header, read_commits
+
+
+def slow_checksum(words: list[int], s0: int, s1: int) -> tuple[int, int]:
+    for x, y in zip(words[::2], words[1::2], strict=True):
+        s0 = (s0 + x + s1) % 2**32
+        s1 = (s1 + y + s0) % 2**32
+    return s0, s1
+
+
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=2, max_size=40).filter(lambda words: len(words) % 2 == 0),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_checksums_are_sqlites(words: list[int], s0: int, s1: int) -> None:
+    found = checksums(np.array([words], np.uint32), np.array([[s0, s1]], np.uint32))[0]
+    assert tuple(map(int, found)) == slow_checksum(words, s0, s1)
+
+
+def written(source: SqliteSource, db: sqlite3.Connection, count: int = 5) -> bytes:
+    db.execute("CREATE TABLE t(a)")
+    source.capture("t")
+    for number in range(count):
+        db.execute("INSERT INTO t VALUES (?)", (number,))
+    return source.path.with_name(source.path.name + "-wal").read_bytes()
+
+
+def test_the_wal_tells_every_end(source: SqliteSource, db: sqlite3.Connection) -> None:
+    data = written(source, db)
+    header = parse_header(data)
+    assert header is not None
+    commits = read_commits(data[HEADER_BYTES:], header, header.checksum, POSITION.encode())
+    assert [seq for seq in commits.seqs if seq] == [1, 2, 3, 4, 5]
+    assert commits.whole
+
+
+@given(st.data())
+def test_a_damaged_wal_tells_fewer_ends_and_no_wrong_ones(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("damage") / "origin.db"
+    source = SqliteSource(path)
+    db = sqlite3.connect(path, isolation_level=None)
+    wal = bytearray(written(source, db))
+    db.close()
+    source.close()
+    for _ in range(data.draw(st.integers(1, 3))):
+        wal[data.draw(st.integers(0, len(wal) - 1))] ^= data.draw(st.integers(1, 255))
+    del wal[data.draw(st.integers(0, len(wal))) :]
+    (path.parent / "damaged").write_bytes(wal)
+    reader = WalReader(path.parent / "damaged", POSITION.encode())
+    reader.read()
+    found = reader.ends(0, 99)
+    assert found == [1, 2, 3, 4, 5][: len(found)]
+
+
+def ends(source: SqliteSource) -> list[int]:
+    return [item.position for item in drain(source, 0) if isinstance(item, Transaction)]
+
+
+def test_frames_that_are_not_committed_are_not_read(source: SqliteSource, connect: Connect) -> None:
+    db = connect("PRAGMA cache_size = 1", "CREATE TABLE t(a)")
+    source.capture("t")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO t VALUES (zeroblob(3000))", [()] * 50)
+    assert source.changes(0, 0) == []
+    db.execute("ROLLBACK")
+    db.execute("INSERT INTO t VALUES (1)")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO t VALUES (zeroblob(3000))", [()] * 50)
+    db.execute("COMMIT")
+    db.execute("INSERT INTO t VALUES (1)")
+    assert ends(source) == [1, 51, 52]
+
+
+def test_frames_spilled_in_a_savepoint_that_is_rolled_back(source: SqliteSource, connect: Connect) -> None:
+    db = connect("PRAGMA cache_size = 1", "CREATE TABLE t(a)")
+    source.capture("t")
+    for _ in range(3):
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO t VALUES (zeroblob(3000))", [()] * 20)
+        db.execute("SAVEPOINT s")
+        db.executemany("INSERT INTO t VALUES (zeroblob(3000))", [()] * 20)
+        db.execute("ROLLBACK TO s")
+        db.execute("INSERT INTO t VALUES (1)")
+        db.execute("COMMIT")
+    assert ends(source) == [21, 42, 63]
+
+
+@pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART", "TRUNCATE"])
+def test_checkpoints_of_others_lose_no_end(source: SqliteSource, connect: Connect, mode: str) -> None:
+    db = connect("PRAGMA busy_timeout = 10", "CREATE TABLE t(a)")
+    source.capture("t")
+    found: list[int] = []
+    after = 0
+    for number in range(30):
+        db.execute("INSERT INTO t VALUES (?)", (number,))
+        if number % 3 == 0:
+            db.execute(f"PRAGMA wal_checkpoint({mode})")
+        if number % 7 == 0:
+            found += [item.position for item in source.changes(after, 5)]
+            after = found[-1]
+            source._pins.let_go()
+    found += [item.position for item in source.changes(after, 5)]
+    assert found == list(range(1, 31))
+
+
+def test_the_wal_starts_over_when_it_has_grown(
+    source: SqliteSource, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_pins, "WAL_BYTES_MAX", 100_000)
+    db.execute("CREATE TABLE t(a)")
+    source.capture("t")
+    found: list[int] = []
+    for _ in range(300):
+        db.execute("INSERT INTO t VALUES (zeroblob(2000))")
+        found += [item.position for item in source.changes(found[-1] if found else 0, 5)]
+    assert found == list(range(1, 301))
+    assert source._wal.path.stat().st_size < 200_000
+
+
+def test_a_wal_that_is_not_there_yet(path: Path, connect: Connect) -> None:
+    db = connect("PRAGMA journal_mode = WAL", "CREATE TABLE t(a)")
+    first = SqliteSource(path)
+    first.capture("t")
+    first.close()
+    db.close()
+    assert not path.with_name(path.name + "-wal").exists()
+    source = SqliteSource(path)
+    assert source.changes(0, 0) == []
+    again = connect("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    assert ends(source) == [1, 2]
+    again.close()
+    source.close()
+
+
+def test_a_writer_that_is_killed_leaves_nothing(source: SqliteSource, db: sqlite3.Connection, path: Path) -> None:
+    db.execute("CREATE TABLE t(a)")
+    source.capture("t")
+    code = (
+        "import os, sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); "
+        "db.execute('PRAGMA cache_size = 1'); db.execute('INSERT INTO t VALUES (1)'); db.execute('BEGIN'); "
+        "db.executemany('INSERT INTO t VALUES (zeroblob(3000))', [()] * 50); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    db.execute("INSERT INTO t VALUES (2)")
+    assert ends(source) == [1, 2]
+
+
+def test_outside_wal_mode_transactions_may_merge_and_notes_say_so(path: Path, connect: Connect) -> None:
+    db = connect("PRAGMA journal_mode = DELETE", "CREATE TABLE t(a)")
+    source = SqliteSource(path)
+    assert "delete" in source.notes()[0]
+    source.capture("t")
+    assert source.changes(0, 0) == []
+    db.execute("INSERT INTO t VALUES (1)")
+    db.execute("INSERT INTO t VALUES (2)")
+    (transaction,) = source.changes(0, 5)
+    assert isinstance(transaction, Transaction)
+    assert len(transaction.changes) == 2
+    db.execute("INSERT INTO t VALUES (3)")
+    assert [item.position for item in source.changes(2, 5)] == [3]
+    source.close()
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
