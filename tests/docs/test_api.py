@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,6 +12,7 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from tests.docs.pages import ROOT, code_words, page, table_rows
 
 import headwater
 from headwater.cli import _parser
@@ -19,7 +21,6 @@ from headwater.gateway.demo_routes import demo_routes
 from headwater.model.limits import Limits
 from headwater.pipeline.records import Control
 from headwater.protocol.messages import FromClient, FromServer
-from tests.docs.pages import ROOT, code_words, page, table_rows
 
 CLASSES = ("Database", "LiveResult", "AsyncDatabase", "AsyncLiveResult")
 
@@ -37,8 +38,6 @@ def test_every_public_method_is_told_with_its_class(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["connect", "Database.query"])
 def test_every_parameter_is_told(name: str) -> None:
-    import inspect
-
     found: Any = headwater
     for part in name.split("."):
         found = getattr(found, part)

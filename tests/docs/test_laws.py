@@ -8,6 +8,34 @@ from functools import cache
 
 from tests.docs.pages import ROOT, page, table_rows
 
+WORDS = {
+    "Change",
+    "Transaction",
+    "Emission",
+    "Query",
+    "Template",
+    "Instance",
+    "Window",
+    "Operator",
+    "Arrangement",
+    "Source",
+    "Log",
+    "Frame",
+    "Cell",
+    "Grid",
+    "Epoch",
+    "Manifest",
+    "Gateway",
+    "Subscription",
+    "LiveResult",
+    "position",
+    "seq",
+    "prev",
+    "tx",
+    "gen",
+    "offset",
+    "boot",
+}
 _TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 
 
@@ -38,9 +66,5 @@ def _tests_of(path: str) -> frozenset[str]:
 
 
 def test_the_house_words_are_explained() -> None:
-    words = (
-        "Change Transaction Emission Query Template Instance Window Operator Arrangement Source Log Frame Cell Grid Epoch "
-        "Manifest Gateway Subscription LiveResult position seq prev tx gen offset boot"
-    ).split()
     explained = {row[0].strip("`*") for row in table_rows(page("glossary.md").text)}
-    assert set(words) <= explained, sorted(set(words) - explained)
+    assert explained >= WORDS, sorted(WORDS - explained)
