@@ -1,4 +1,4 @@
-"""INSERT OR FAIL keeps the rows before the failing one, but leaves `sqlite_sequence` behind: a transaction was split."""
+"""INSERT OR FAIL keeps the rows before the failing one, but leaves `sqlite_sequence` behind: it split one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from headwater.sources.sqlite_wal import Header, WalReader
 
 WAL_BYTES_MAX = 2 << 20  # less than the 1,000 pages at which every commit of a writer tries a checkpoint
 LET_GO_BUSY_MS = 200
-FRAMES_TRIES, FRAMES_PAUSE_S = 50, 0.001
+FRAMES_TRIES, FRAMES_PAUSE_S = 200, 0.001
 
 
 class Pins:

@@ -122,7 +122,7 @@ def _log_replaced(shape: Shape, capture: int, gone: str) -> list[str]:
 
 
 def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
-    """Every row that has a unique key of NEW, but for the one that is being updated. A row is watched once, from now."""
+    """Every row that has a unique key of NEW, but for the one being updated. A row is watched once, from now on."""
     statements = [_watch_key(shape, capture, number, updated) for number in range(len(shape.unique))]
     same = " AND ".join(f"w.o{place} IS {WATCHED}.o{place}" for place in range(len(shape.fields)))
     newer = f"SELECT 1 FROM {WATCHED} AS w WHERE w.id > {WATCHED}.id AND w.t = {capture} AND w.k >= 0 AND {same}"

@@ -113,13 +113,24 @@ def read_commits(data: bytes, header: Header, checksum: tuple[int, int], name: b
 
 
 def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: Header, checksum: tuple[int, int]) -> int:
-    """How many frames from the start belong to this WAL."""
+    """How many frames from the start belong to this WAL.
+
+    In some versions of SQLite (3.40 is one) a savepoint that is rolled back after the cache spilled leaves frames with
+    no salts and no checksum, on which the next valid one builds. Such frames count when a valid one follows them.
+    """
     summed = np.concatenate((frames[:, :8], frames[:, FRAME_BYTES:]), axis=1)
     words = np.frombuffer(summed.tobytes(), _words(header.big_endian)).reshape(len(frames), -1)
     before = np.concatenate((np.array([checksum], np.uint32), heads[:-1, 4:6]))
+    bare = (heads[:, 0] != 0) & ~heads[:, 2:6].any(axis=1)
     good = (heads[:, 2:4] == np.array(header.salts, np.uint32)).all(axis=1)
     good &= (heads[:, 4:6] == checksums(words, before)).all(axis=1)
-    return len(good) if good.all() else int(np.argmin(good))
+    end = _first(~(good | bare))
+    return end - _first(~bare[:end][::-1])
+
+
+def _first(flags: npt.NDArray[np.bool_]) -> int:
+    """Where the first is set; behind the last where none is."""
+    return int(np.argmax(flags)) if flags.any() else len(flags)
 
 
 def _seqs(data: bytes, header: Header, commits: list[int], name: bytes) -> list[int]:
@@ -198,8 +209,7 @@ class WalReader:
     def read(self, trusted: int = 0) -> None:
         """Reads on to the last commit that is there. Starts over where the WAL did.
 
-        `trusted`: SQLite says that this many frames are committed. It knows better than we can tell: in
-        some versions (3.40 is one) a savepoint rolled back after the cache spilled leaves frames with wrong checksums.
+        `trusted`: SQLite says that this many frames are committed, whatever we make of their checksums.
         """
         try:
             with self.path.open("rb", buffering=0) as file:
