@@ -26,8 +26,9 @@ from headwater.sources.sqlite_triggers import POSITION
 from headwater.sources.sqlite_wal import WalReader
 
 BUSY_TIMEOUT_MS = 30_000
-LOOK_MIN_S, LOOK_MAX_S = 0.0002, 0.2  # a ring comes with the write; the commit is visible a little later
-LOOK_GROWTH = 1.25
+LOOK_MIN_S, LOOK_MAX_S = 0.00005, 0.2  # a ring comes with the write; the commit is visible a little later
+LOOK_GROWTH = 1.4
+BELL_MIN_S = 0.001  # poll(2) knows nothing shorter
 ROWS_MAX = 1 << 16  # of one call of `changes`, but for a transaction that is larger
 READERS_MAX = 8  # idle connections kept
 
@@ -70,7 +71,12 @@ class SqliteSource(SqliteOrigin):
 
     def _rung(self, timeout_s: float) -> bool:
         with self._listening:
-            return not self._closed and self._bell.wait(timeout_s)
+            if self._closed:
+                return False
+            if timeout_s >= BELL_MIN_S:
+                return self._bell.wait(timeout_s)
+            time.sleep(timeout_s)
+            return self._bell.wait(0)
 
     def _look(self, after: int) -> list[Item]:
         with self._polling:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from headwater.sources.sqlite_wal import Header, WalReader
 
 WAL_BYTES_MAX = 2 << 20  # less than the 1,000 pages at which every commit of a writer tries a checkpoint
-LET_GO_BUSY_MS = 200
+LET_GO_TRIES_S = 0.05
 FRAMES_TRIES, FRAMES_PAUSE_S = 200, 0.001
 
 
@@ -24,7 +24,7 @@ class Pins:
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], wal: WalReader) -> None:
         self._held, self._free, self._gate = connect(), connect(), connect()
-        self._gate.execute(f"PRAGMA busy_timeout = {LET_GO_BUSY_MS}")
+        self._gate.execute("PRAGMA busy_timeout = 0")
         self._wal = wal
         self._tried: tuple[Header | None, int] = (None, 0)  # the WAL and its size when it was last let go of
         self._bytes_quiet = 0  # the WAL's size when it was last looked at
@@ -83,9 +83,7 @@ class Pins:
         """With all of the WAL read and copied into the database, and every writer held off, pins anew: such a pin is on
         the database itself, and the next writer starts the WAL over."""
         self._checkpoint()  # most of it, while writers go on
-        try:
-            self._gate.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:  # somebody writes for long: later, then
+        if not self._writers_held_off():
             return
         try:
             self._move()
@@ -93,6 +91,17 @@ class Pins:
             self._move()
         finally:
             self._gate.execute("ROLLBACK")
+
+    def _writers_held_off(self) -> bool:
+        """Tries again and again, for a busy writer leaves only short gaps. False where one writes for long."""
+        until_s = time.monotonic() + LET_GO_TRIES_S
+        while True:
+            try:
+                self._gate.execute("BEGIN IMMEDIATE")
+                return True
+            except sqlite3.OperationalError:
+                if time.monotonic() > until_s:
+                    return False
 
     def close(self) -> None:
         for db in (self._held, self._free, self._gate):
