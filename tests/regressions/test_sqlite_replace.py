@@ -41,6 +41,11 @@ CASES = {
         ["INSERT INTO t VALUES (1, NULL), (2, 1), (3, 1)"],
         "UPDATE OR REPLACE t SET a = 1 WHERE a = 2",
     ),
+    "a row takes the place of one that looked like it": (
+        "CREATE TABLE t(a INTEGER UNIQUE, b, c REFERENCES t(a) ON UPDATE SET NULL)",
+        ["INSERT INTO t VALUES (NULL, 'x', NULL), (2, 'x', NULL)"],
+        "UPDATE OR REPLACE t SET a = 0, b = 'y', c = 2",
+    ),
     "back and forth in a table that refers to itself": (
         "CREATE TABLE t(a INTEGER PRIMARY KEY, b REFERENCES t ON UPDATE CASCADE)",
         ["INSERT INTO t VALUES (1, NULL), (2, NULL)", "UPDATE t SET b = 1 WHERE a = 2", "UPDATE t SET b = b"],

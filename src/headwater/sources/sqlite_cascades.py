@@ -42,7 +42,7 @@ class Cascades:
         old = change.old
         while old is not None and all(old[place] is not None for place in referred):
             place = self._taken.get((change.table, old))
-            if place is None:
+            if place is None or self.changes[place].new is None:  # deleted: then this is another row that looks like it
                 break
             old = self.changes[place].new
         return Change(change.table, old, change.new)
