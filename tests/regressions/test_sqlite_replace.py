@@ -42,8 +42,8 @@ CASES = {
         "UPDATE OR REPLACE t SET a = 1 WHERE a = 2",
     ),
     "a row takes the place of one that looked like it": (
-        "CREATE TABLE t(a INTEGER UNIQUE, b, c REFERENCES t(a) ON UPDATE SET NULL)",
-        ["INSERT INTO t VALUES (NULL, 'x', NULL), (2, 'x', NULL)"],
+        "CREATE TABLE t(a INTEGER NOT NULL UNIQUE, b, c REFERENCES t(a) ON UPDATE SET NULL)",
+        ["INSERT INTO t VALUES (1, 'x', NULL), (2, 'x', NULL)"],
         "UPDATE OR REPLACE t SET a = 0, b = 'y', c = 2",
     ),
     "back and forth in a table that refers to itself": (

@@ -44,7 +44,10 @@ def schema(dice: random.Random) -> list[str]:
         alias = dice.random() < 0.4
         columns = ["a INTEGER PRIMARY KEY" if alias else a, b, dice.choice(["c", "c REAL", "c UNIQUE", "c NUMERIC"])]
         if dice.random() < 0.5:
-            columns.append(f"d REFERENCES {dice.choice('tu')}(a) ON DELETE {action(dice)} ON UPDATE {action(dice)}")
+            parent = dice.choice("tu")
+            if parent == name and not alias:
+                columns[0] += " NOT NULL"
+            columns.append(f"d REFERENCES {parent}(a) ON DELETE {action(dice)} ON UPDATE {action(dice)}")
         if dice.random() < 0.3:
             columns.append(f"g AS (a || ifnull(b, '')) {dice.choice(['VIRTUAL', 'STORED'])}")
         keyed = key if not alias else ""

@@ -70,9 +70,16 @@ def test_what_cannot_be_captured_is_refused(source: SqliteSource, db: sqlite3.Co
     db.execute("CREATE TABLE t(a)")
     db.execute("CREATE VIEW v AS SELECT * FROM t")
     db.execute("CREATE VIRTUAL TABLE f USING fts5(a)")
+    db.execute("CREATE TABLE s(a UNIQUE, b REFERENCES s(a) ON DELETE SET NULL)")
     wide = ", ".join(f"c{number}" for number in range(1200))
     db.execute(f"CREATE TABLE wide({wide})")
-    for name, words in (("v", "view"), ("f", "virtual"), ("nope", "no table"), ("wide", "1200 columns")):
+    for name, words in (
+        ("v", "view"),
+        ("s", "NOT NULL"),
+        ("f", "virtual"),
+        ("nope", "no table"),
+        ("wide", "1200 columns"),
+    ):
         with pytest.raises(SourceError, match=words):
             source.capture(name)
     with pytest.raises(SourceError, match="not captured"):

@@ -190,7 +190,20 @@ def capturable(db: sqlite3.Connection, name: str) -> Shape:
         raise SourceError(f"table {name!r} has {len(shape.fields)} columns; at most {COLUMNS_MAX} can be captured")
     if shape.rowid is None and not shape.key:
         raise SourceError(f"columns of {name!r} hide its rowid and it has no key", hint="give it a primary key")
+    _refuse_loose_references(shape)
     return shape
+
+
+def _refuse_loose_references(shape: Shape) -> None:
+    """Foreign-key actions of a table on itself are put in order by what they refer to, which must tell rows apart."""
+    for place in shape.refers_to_itself:
+        field = shape.fields[place]
+        if not field.not_null and place not in shape.key:
+            raise SourceError(
+                f"table {shape.name!r} refers to its own column {field.name!r}, which may hold NULL, "
+                "by a foreign key with an action: its changes cannot be told in order",
+                hint=f"declare {field.name} NOT NULL, or the foreign key without an action",
+            )
 
 
 def _chosen(field: Field, strict: bool, found: set[Type]) -> Type:
@@ -210,7 +223,7 @@ def _stored_kinds(db: sqlite3.Connection, shape: Shape, first: int) -> list[set[
 def _create(db: sqlite3.Connection, width: int) -> None:
     db.execute(f"CREATE TABLE IF NOT EXISTS {LOG}(seq INTEGER PRIMARY KEY, t INTEGER, op TEXT)")
     _create_position(db)
-    db.execute(f"CREATE TABLE IF NOT EXISTS {WATCHED}(id INTEGER PRIMARY KEY, t INTEGER, k INTEGER)")
+    db.execute(f"CREATE TABLE IF NOT EXISTS {WATCHED}(id INTEGER PRIMARY KEY, t INTEGER, k INTEGER, r INTEGER)")
     db.execute(f"CREATE TABLE IF NOT EXISTS {MIXED}(t INTEGER, c INTEGER, PRIMARY KEY (t, c)) WITHOUT ROWID")
     db.execute(
         f"CREATE TABLE IF NOT EXISTS {TABLES}"

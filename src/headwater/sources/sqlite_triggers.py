@@ -6,7 +6,8 @@ that the new one might conflict with under watch, in `_headwater_replaced`; and 
 watched row is not there any more, that row was replaced, and its deletion is logged. Nothing follows from being under
 watch alone: INSERT OR IGNORE, UPSERT and failed statements leave watched rows behind that are simply still there.
 
-Watched rows are known by their values, not by their rowids, which VACUUM changes. Not seen: rows replaced by giving an
+Watched rows are known by their values, for VACUUM changes rowids. Only the rows that were put under watch last have
+their rowid beside them, to be told from a row that has come to look the same. Not seen: rows replaced by giving an
 explicit rowid to a table that has no INTEGER PRIMARY KEY.
 
 The last seq is kept in `_headwater_position`, whose only page is in every commit that logs something: so the WAL tells
@@ -128,6 +129,7 @@ def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
     newer = f"SELECT 1 FROM {WATCHED} AS w WHERE w.id > {WATCHED}.id AND w.t = {capture} AND w.k >= 0 AND {same}"
     oldest = f"(SELECT max(id) FROM {WATCHED}) - {WATCHED_MAX}"
     return [
+        f"UPDATE {WATCHED} SET r = NULL WHERE t = {capture} AND r IS NOT NULL",
         *statements,
         f"DELETE FROM {WATCHED} WHERE {WATCHED}.t = {capture} AND {WATCHED}.k >= 0 AND EXISTS ({newer})",
         f"DELETE FROM {WATCHED} WHERE id <= {oldest}",
@@ -137,7 +139,8 @@ def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
 def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
     other = f" AND NOT ({_is_row(shape, updated)})" if updated else ""
     return (
-        f"INSERT INTO {WATCHED}(t, k, {_places(shape, 'o')}) SELECT {capture}, {number}, {_values(shape, 'r')} "
+        f"INSERT INTO {WATCHED}(t, k, r, {_places(shape, 'o')}) "
+        f"SELECT {capture}, {number}, {f'r.{shape.rowid}' if shape.rowid else 'NULL'}, {_values(shape, 'r')} "
         f"FROM {quoted(shape.name)} AS r WHERE {_conflict(shape, shape.unique[number], 'NEW')}{other}"
     )
 
@@ -205,7 +208,8 @@ def _cascaded(shape: Shape) -> str:
 
 def _watched_as(shape: Shape, capture: int, record: str) -> str:
     values = [f"{WATCHED}.o{place} IS {record}.{quoted(name)}" for place, name in enumerate(shape.names)]
-    return " AND ".join([f"{WATCHED}.t = {capture}", *values])
+    rowid = [f"({WATCHED}.r IS NULL OR {WATCHED}.r = {record}.{shape.rowid})"] if shape.rowid else []
+    return " AND ".join([f"{WATCHED}.t = {capture}", *rowid, *values])
 
 
 def _key_changes(shape: Shape) -> str:
@@ -225,4 +229,5 @@ def _values(shape: Shape, record: str) -> str:
 
 
 def _images(shape: Shape) -> str:
-    return ", ".join(f"o{place} = NEW.{quoted(name)}" for place, name in enumerate(shape.names))
+    rowid = [f"r = CASE WHEN r IS NULL THEN NULL ELSE NEW.{shape.rowid} END"] if shape.rowid else []
+    return ", ".join(rowid + [f"o{place} = NEW.{quoted(name)}" for place, name in enumerate(shape.names)])
