@@ -1,0 +1,292 @@
+"""Accumulators: what a group knows of the values of one aggregate. Values come and go, in any order and number.
+
+Sums of REALs are kept exactly, as one integer of the smallest double's size, and rounded once: taking a value back
+leaves no trace. SQLite 3.40 adds doubles one after the other, so its own result is off ours by its rounding: at most
+about n · 2⁻⁵³ · Σ|x|. Integers are exact in both.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import math
+import sqlite3
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headwater.model.keys import encode_value
+from headwater.model.value import Value, pack_any, unpack_any
+from headwater.sql.relation import Aggregate
+
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_BITS = 1074  # the smallest double is 2**-1074
+_UNIT = 1 << _BITS
+OVERFLOW = "integer overflow"
+_GONE_MAX = 16
+
+
+class Overflow(Exception):
+    """The sum of integers has no INTEGER."""
+
+
+class Accumulator(Protocol):
+    def add(self, value: Any, weight: int) -> None: ...
+
+    def result(self) -> Value: ...
+
+    def dump(self) -> Any:
+        """Lists, ints of 64 bits, texts and bytes."""
+        ...
+
+    def load(self, dumped: Any) -> None: ...
+
+
+class Count:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is not None:
+            self.count += weight
+
+    def result(self) -> Value:
+        return self.count
+
+    def dump(self) -> Any:
+        return self.count
+
+    def load(self, dumped: Any) -> None:
+        self.count = dumped
+
+
+class Sum:
+    """sum, total and avg."""
+
+    __slots__ = ("count", "finish", "integers", "negative", "positive", "reals", "units")
+
+    def __init__(self, finish: Callable[[Sum], Value]) -> None:
+        self.finish = finish
+        self.count = self.reals = self.integers = self.units = self.positive = self.negative = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        self.count += weight
+        if value.__class__ is not int and value.__class__ is not float:
+            value = _number(value)
+        if value.__class__ is int:
+            self.integers += value * weight
+            return
+        self.reals += weight
+        if math.isinf(value):
+            self.positive += weight if value > 0 else 0
+            self.negative += weight if value < 0 else 0
+        else:
+            numerator, denominator = value.as_integer_ratio()
+            self.units += weight * (numerator << (_BITS + 1 - denominator.bit_length()))
+
+    def real(self) -> float | None:
+        """None is NaN, which SQLite makes NULL."""
+        if self.positive or self.negative:
+            return None if self.positive and self.negative else math.copysign(math.inf, self.positive - 0.5)
+        try:
+            return (self.units + (self.integers << _BITS)) / _UNIT if self.reals else float(self.integers)
+        except OverflowError:
+            return math.copysign(math.inf, self.units + (self.integers << _BITS))
+
+    def result(self) -> Value:
+        return self.finish(self)
+
+    def dump(self) -> Any:
+        large = [str(each) for each in (self.integers, self.units)]
+        return [self.count, self.reals, self.positive, self.negative, *large]
+
+    def load(self, dumped: Any) -> None:
+        self.count, self.reals, self.positive, self.negative = dumped[:4]
+        self.integers, self.units = int(dumped[4]), int(dumped[5])
+
+
+def _sum(of: Sum) -> Value:
+    if not of.count:
+        return None
+    if of.reals:
+        return of.real()
+    if not _INT_MIN <= of.integers <= _INT_MAX:
+        raise Overflow
+    return of.integers
+
+
+def _total(of: Sum) -> Value:
+    return of.real()
+
+
+def _avg(of: Sum) -> Value:
+    real = of.real() if of.count else None
+    return None if real is None else real / of.count
+
+
+class Extreme:
+    """min and max: a heap of what was ever there, cleared of what is gone when it comes to the top."""
+
+    __slots__ = ("collation", "descending", "gone", "heap", "there")
+
+    def __init__(self, collation: str, descending: bool) -> None:
+        self.collation, self.descending = collation, descending
+        self.there: dict[bytes, list[Any]] = {}
+        self.heap: list[bytes] = []
+        self.gone = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        key = encode_value(value, collation=self.collation, descending=self.descending) + _look(value)
+        entry = self.there.get(key)
+        if entry is None:
+            entry = self.there[key] = [value, 0]
+            heapq.heappush(self.heap, key)
+        elif not entry[1]:
+            self.gone -= 1
+        entry[1] += weight
+        if not entry[1]:
+            self.gone += 1
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """What is gone never outweighs what is there."""
+        if self.gone > _GONE_MAX and 2 * self.gone > len(self.heap):
+            self.there = {key: entry for key, entry in self.there.items() if entry[1]}
+            self.heap = sorted(self.there)
+            self.gone = 0
+
+    def result(self) -> Value:
+        while self.heap:
+            entry = self.there[self.heap[0]]
+            if entry[1]:
+                value: Value = entry[0]
+                return value
+            del self.there[heapq.heappop(self.heap)]
+            self.gone -= 1
+        return None
+
+    def dump(self) -> Any:
+        return [[pack_any(value), weight] for value, weight in self.there.values() if weight]
+
+    def load(self, dumped: Any) -> None:
+        for value, weight in dumped:
+            self.add(unpack_any(value), weight)
+
+
+class Distinct:
+    """Each value once for the accumulator inside; of equal ones the first that came."""
+
+    __slots__ = ("collation", "inside", "there")
+
+    def __init__(self, collation: str, inside: Accumulator) -> None:
+        self.collation, self.inside = collation, inside
+        self.there: dict[bytes, list[Any]] = {}
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        key = encode_value(value, collation=self.collation)
+        entry = self.there.setdefault(key, [value, 0])
+        if not entry[1]:
+            self.inside.add(entry[0], 1)
+        entry[1] += weight
+        if not entry[1]:
+            self.inside.add(entry[0], -1)
+            del self.there[key]
+
+    def result(self) -> Value:
+        return self.inside.result()
+
+    def dump(self) -> Any:
+        return [[pack_any(value), weight] for value, weight in self.there.values()]
+
+    def load(self, dumped: Any) -> None:
+        for value, weight in dumped:
+            self.add(unpack_any(value), weight)
+
+
+class Concat:
+    """group_concat: (place in the order, text, separator) of each value; a separator stands before its value."""
+
+    __slots__ = ("collation", "distinct", "there", "weights")
+
+    def __init__(self, distinct: bool, collation: str) -> None:
+        self.distinct, self.collation = distinct, collation
+        self.there: list[tuple[bytes, str, str]] = []
+        self.weights: dict[tuple[bytes, str, str], int] = {}
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        total = self.weights.get(value, 0) + weight
+        if value not in self.weights:
+            insort(self.there, value)
+        self.weights[value] = total
+        if not total:
+            del self.weights[value]
+            del self.there[bisect_left(self.there, value)]
+
+    def result(self) -> Value:
+        pieces: list[str] = []
+        seen: set[bytes] = set()
+        for entry in self.there:
+            _, text, separator = entry
+            times = self.weights[entry]
+            if self.distinct:
+                key = encode_value(text, collation=self.collation)
+                times = 0 if key in seen else 1
+                seen.add(key)
+            pieces += [separator, text] * times
+        return "".join(pieces[1:]) if pieces else None
+
+    def dump(self) -> Any:
+        return [
+            [place, pack_any(text), pack_any(sep), self.weights[place, text, sep]] for place, text, sep in self.there
+        ]
+
+    def load(self, dumped: Any) -> None:
+        for place, text, separator, weight in dumped:
+            self.add((place, unpack_any(text), unpack_any(separator)), weight)
+
+
+def accumulator(aggregate: Aggregate) -> Callable[[], Accumulator]:
+    """What makes an accumulator for each group."""
+    inside = _plain(aggregate)
+    if aggregate.distinct and aggregate.function in ("count", "sum", "total", "avg"):
+        return lambda: Distinct(aggregate.collation, inside())
+    return inside
+
+
+def _plain(aggregate: Aggregate) -> Callable[[], Accumulator]:
+    match aggregate.function:
+        case "count":
+            return Count
+        case "min" | "max":
+            return lambda: Extreme(aggregate.collation, aggregate.function == "max")
+        case "group_concat":
+            return lambda: Concat(aggregate.distinct, aggregate.collation)
+        case _:
+            finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
+            return lambda: Sum(finish)
+
+
+def _look(value: Value) -> bytes:
+    """Tells equal values apart that look different: the smallest look is the one shown."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return b"r" if isinstance(value, float) else b""
+
+
+@functools.lru_cache(maxsize=4096)
+def _number(value: str | bytes) -> int | float:
+    """What sum makes of a text or a blob, by SQLite itself."""
+    with sqlite3.connect(":memory:") as connection:
+        number: int | float = connection.execute("SELECT sum(?)", (value,)).fetchone()[0]
+    connection.close()
+    return number

@@ -1,0 +1,173 @@
+"""Bag: the rows of an operator's input by a key, each with how often it is there.
+
+Immutable runs sorted by (key hash, row hash), newest last; the weights of a row add up over the runs. Runs of similar
+size are merged, so a row is rewritten at most about log2(n) times. It never compares values: a hash finds candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, firsts, nothing
+from headwater.engine.work import Work
+from headwater.model.keys import Uint64s
+from headwater.model.schema import Table
+
+
+@dataclass(slots=True)
+class Run:
+    """`tx` is all zero in a bag at rest. `file` is set once the run is on disk."""
+
+    hash: Uint64s
+    id: Uint64s
+    weight: Int64s
+    tx: Int64s
+    rows: pa.RecordBatch
+    file: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Pairs of a query and a row that may answer it. Rows are copied only when they are asked for."""
+
+    query: Ints
+    id: Uint64s
+    weight: Int64s
+    tx: Int64s
+    parts: list[tuple[Run, Ints]]
+    schema: pa.Schema
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def filter(self, kept: Bools) -> Found:
+        if kept.all():
+            return self
+        cuts = np.cumsum([len(places) for _, places in self.parts])[:-1]
+        parts = [(run, places[mine]) for (run, places), mine in zip(self.parts, np.split(kept, cuts), strict=True)]
+        return Found(self.query[kept], self.id[kept], self.weight[kept], self.tx[kept], parts, self.schema)
+
+    def rows(self, kept: Bools | None = None, columns: Sequence[int] | None = None) -> pa.RecordBatch:
+        taken: list[pa.RecordBatch] = []
+        start = 0
+        for run, places in self.parts:
+            wanted = places if kept is None else places[kept[start : start + len(places)]]
+            start += len(places)
+            taken.append((run.rows if columns is None else run.rows.select(columns)).take(pa.array(wanted)))
+        if not taken:
+            fields = [self.schema.field(n) for n in (range(len(self.schema)) if columns is None else columns)]
+            return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in fields], schema=pa.schema(fields))
+        return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+
+
+@dataclass(slots=True)
+class Bag:
+    table: Table
+    work: Work
+    runs: list[Run] = field(default_factory=list)
+
+    def absorb(self, hash: Uint64s, batch: Batch) -> None:
+        run = _summed(hash, batch.id, batch.diff, batch.rows)
+        if not len(run):
+            return
+        self.runs.append(run)
+        while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
+            newer, older = self.runs.pop(), self.runs.pop()
+            self.work.rewritten += len(newer) + len(older)
+            self.runs.append(_merged([older, newer]))
+
+    def probe(self, wanted: Uint64s) -> Found:
+        """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
+        found = probe(self.runs, wanted, self.table.arrow)
+        self.work.gathered += len(found)
+        return found
+
+    def everything(self, count: int) -> Found:
+        """Every row for each of so many queries."""
+        found = everything(self.runs, count, self.table.arrow)
+        self.work.gathered += len(found)
+        return found
+
+    def all(self) -> Batch:
+        if not self.runs:
+            return nothing(self.table)
+        whole = self.runs[0] if len(self.runs) == 1 else _merged(self.runs)
+        return Batch(whole.rows, whole.id, whole.tx, whole.weight)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+
+def passing(hash: Uint64s, batch: Batch) -> Run:
+    """A step's updates as a run of their own, times kept."""
+    order = np.argsort(hash, kind="stable")
+    part = batch.take(order)
+    return Run(hash[order], part.id, part.diff, part.tx, part.rows)
+
+
+def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema) -> Found:
+    hits = [(run, *_spans(run.hash, wanted)) for run in runs]
+    return _found([hit for hit in hits if len(hit[1])], schema)
+
+
+def everything(runs: Sequence[Run], count: int, schema: pa.Schema) -> Found:
+    hits = [(run, np.repeat(np.arange(count), len(run)), np.tile(np.arange(len(run)), count)) for run in runs]
+    return _found(hits, schema)
+
+
+def joined(parts: Sequence[Found]) -> Found:
+    return Found(
+        np.concatenate([part.query for part in parts]),
+        np.concatenate([part.id for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.tx for part in parts]),
+        [each for part in parts for each in part.parts],
+        parts[0].schema,
+    )
+
+
+def _found(hits: list[tuple[Run, Ints, Ints]], schema: pa.Schema) -> Found:
+    parts = [(run, places) for run, _, places in hits]
+    empty = np.zeros(0, np.int64)
+    return Found(
+        np.concatenate([empty, *(query for _, query, _ in hits)]),
+        np.concatenate([empty.view(np.uint64), *(run.id[places] for run, places in parts)]),
+        np.concatenate([empty, *(run.weight[places] for run, places in parts)]),
+        np.concatenate([empty, *(run.tx[places] for run, places in parts)]),
+        parts,
+        schema,
+    )
+
+
+def _spans(hash: Uint64s, wanted: Uint64s) -> tuple[Ints, Ints]:
+    start = hash.searchsorted(wanted, "left")
+    size = hash.searchsorted(wanted, "right") - start
+    query = np.repeat(np.arange(len(wanted)), size)
+    within = np.arange(len(query)) - np.repeat(np.cumsum(size) - size, size)
+    return query, start[query] + within
+
+
+def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch) -> Run:
+    order = np.lexsort((id, hash))
+    hash, id = hash[order], id[order]
+    first = firsts((hash, id))
+    weight = np.add.reduceat(weight[order], first) if len(first) else weight
+    kept = weight != 0
+    first, weight = first[kept], weight[kept]
+    return Run(hash[first], id[first], weight, np.zeros(len(first), np.int64), rows.take(pa.array(order[first])))
+
+
+def _merged(runs: Sequence[Run]) -> Run:
+    return _summed(
+        np.concatenate([run.hash for run in runs]),
+        np.concatenate([run.id for run in runs]),
+        np.concatenate([run.weight for run in runs]),
+        pa.concat_batches([run.rows for run in runs]),
+    )

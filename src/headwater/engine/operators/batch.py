@@ -1,0 +1,90 @@
+"""The batch operators pass on: rows, who they are, when they changed and by how much.
+
+`Batch` is a bag of updates: `diff` may be any number, and a row may be named more than once in a transaction until it
+is consolidated. It never says which update belongs to which: that is the root's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.operators.hashing import row_hash
+from headwater.model.keys import Uint64s
+from headwater.model.schema import Column, Table
+from headwater.sql.relation import RelColumn
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`id` is the same for rows that nobody could tell apart, within one relation."""
+
+    rows: pa.RecordBatch
+    id: Uint64s
+    tx: Int64s
+    diff: Int64s
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def take(self, places: Ints) -> Batch:
+        return Batch(self.rows.take(pa.array(places)), self.id[places], self.tx[places], self.diff[places])
+
+    def filter(self, kept: Bools) -> Batch:
+        if kept.all():
+            return self
+        return Batch(self.rows.filter(pa.array(kept)), self.id[kept], self.tx[kept], self.diff[kept])
+
+    def consolidated(self) -> Batch:
+        """By (tx, id), each pair once with what its diffs come to; what cancels is gone."""
+        if len(self) < 2:
+            return self
+        order = np.lexsort((self.id, self.tx))
+        tx, id = self.tx[order], self.id[order]
+        first = firsts((tx, id))
+        diff = np.add.reduceat(self.diff[order], first)
+        kept = diff != 0
+        return Batch(self.rows.take(pa.array(order[first][kept])), id[first][kept], tx[first][kept], diff[kept])
+
+
+def firsts(keys: Sequence[npt.NDArray[np.generic]]) -> Ints:
+    """Where a new value begins, in arrays that are sorted by these keys."""
+    new = np.zeros(len(keys[0]), np.bool_)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(new)
+
+
+def table_of(columns: Sequence[RelColumn], key: tuple[str, ...] = (), name: str = "") -> Table:
+    return Table(name, tuple(Column(c.name, c.type, c.declared, c.collation) for c in columns), key)
+
+
+def identified(rows: pa.RecordBatch, table: Table, tx: Int64s, diff: Int64s) -> Batch:
+    return Batch(rows, row_hash(rows, [column.type for column in table.columns]), tx, diff)
+
+
+def nothing(table: Table) -> Batch:
+    rows = pa.RecordBatch.from_arrays([pa.nulls(0, c.type.arrow) for c in table.columns], schema=table.arrow)
+    return Batch(rows, np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def together(batches: Sequence[Batch], table: Table) -> Batch:
+    """The updates of all of them, which are of one relation."""
+    some = [batch for batch in batches if len(batch)]
+    if len(some) < 2:
+        return some[0] if some else nothing(table)
+    return Batch(
+        pa.concat_batches([batch.rows for batch in some]),
+        np.concatenate([batch.id for batch in some]),
+        np.concatenate([batch.tx for batch in some]),
+        np.concatenate([batch.diff for batch in some]),
+    )

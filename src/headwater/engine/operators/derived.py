@@ -1,0 +1,165 @@
+"""Derived: a relation over base tables that behaves like a base table: a schema, rows now, and a delta for each step.
+
+Everything above it (parameters, windows, order and limit of an instance, edits) need not know that it was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.conform import Shape, conform
+from headwater.engine.delta import Delta, merge
+from headwater.engine.operators import kept
+from headwater.engine.operators.bag import Bag
+from headwater.engine.operators.batch import Batch, Int64s, table_of
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.group import FIRST_TX
+from headwater.engine.operators.identity import identity_of
+from headwater.engine.operators.kept import State
+from headwater.engine.operators.root import Renames, Root
+from headwater.engine.operators.tree import Updates, base_tables, compiled
+from headwater.engine.work import Work
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Table
+from headwater.sql.relation import Relation, columns_of
+
+
+class _Document(msgspec.Struct):
+    states: list[list[str]]
+    failures: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDerived:
+    """`files` are all files the state needs, by name; `document` is what `restore` wants to see again."""
+
+    files: list[str]
+    document: bytes
+
+
+class Derived:
+    """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept.
+
+    `failed` says why the relation has no right answer now, as the origin would; None where it has one. `failures` are
+    the transactions of the last step at which that changed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        relation: Relation,
+        tables: Mapping[str, Table],
+        counters: Work,
+        limits: Limits = DEFAULT,
+        *,
+        retain: bool = True,
+    ) -> None:
+        identity = identity_of(relation)
+        key = tuple(column for part in identity or () for column in part.columns)
+        self.table = table_of(columns_of(relation), key, name)
+        self.base_tables = frozenset(base_tables(relation))
+        self.failures: list[tuple[int, str | None]] = []
+        self._failures = Failures()
+        self._counters = counters
+        self._shapes = {each: Shape.of(tables[each]) for each in self.base_tables}
+        self._tree = compiled(relation, tables, counters, self._failures)
+        self._root = Root(self.table, identity)
+        self._rows = Bag(self.table, counters) if retain else None
+
+    @property
+    def failed(self) -> str | None:
+        return self._failures.reason
+
+    def load(self, rows: Mapping[str, Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
+        """The first step: all rows of the base tables; the relation's rows out."""
+        updates = {name: self._whole(name, batches) for name, batches in rows.items() if name in self._shapes}
+        batch = self._tree.step(updates, True).consolidated()
+        self.failures = self._failures.settle()
+        self._retain(batch)
+        return [_repeated(batch)]
+
+    def _whole(self, name: str, batches: Iterable[pa.RecordBatch]) -> Updates:
+        table = self._shapes[name].table
+        parts: list[pa.RecordBatch] = []
+        diffs: list[Int64s] = []
+        for batch in batches:
+            diff = np.ones(batch.num_rows, np.int64)
+            if batch.num_columns > len(table.columns):
+                diff = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+                batch = batch.select(range(batch.num_columns - 1))
+            parts.append(conform(batch, table))
+            diffs.append(diff)
+        whole = pa.concat_batches(parts) if parts else _no_rows(table)
+        diff = np.concatenate([np.zeros(0, np.int64), *diffs])
+        return Updates(whole, np.full(len(diff), FIRST_TX, np.int64), diff)
+
+    def step(self, deltas: Mapping[str, Sequence[Delta]]) -> Delta | None:
+        """Many transactions, `tx` ascending within a table; by `tx` out."""
+        merged = {name: merge(parts) for name, parts in deltas.items() if name in self._shapes and parts}
+        batch = self._tree.step({name: self._updates(name, delta) for name, delta in merged.items()}, False)
+        self.failures = self._failures.settle()
+        batch = batch.consolidated()
+        self._retain(batch)
+        delta = self._root.delta(batch, _renames(merged))
+        self._counters.emitted += 0 if delta is None else delta.batch.num_rows
+        return delta
+
+    def _updates(self, name: str, delta: Delta) -> Updates:
+        tx, diff = (np.asarray(delta.batch.column(delta.batch.num_columns - n)) for n in (2, 1))
+        return Updates(self._shapes[name].rows_of(delta.batch), tx, diff.astype(np.int64))
+
+    def _retain(self, batch: Batch) -> None:
+        if self._rows is not None and len(batch):
+            self._rows.absorb(batch.id, batch)
+
+    def rows(self) -> pa.RecordBatch:
+        """Everything now."""
+        if self._rows is None:
+            raise ValueError(f"the relation {self.table.name} does not keep its rows")
+        return _repeated(self._rows.all())
+
+    def _states(self) -> list[State]:
+        states = [state for operator in self._tree.operators() for state in operator.state()]
+        return states if self._rows is None else [*states, self._rows]
+
+    def save(self, directory: Path) -> SavedDerived:
+        states = [kept.save(state, directory) for state in self._states()]
+        kept.sync(directory)
+        document = _Document(states, dict(self._failures.counts))
+        return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
+
+    def restore(self, directory: Path, document: bytes) -> None:
+        """Into a relation that was just made, with the same arguments."""
+        read = msgspec.msgpack.decode(document, type=_Document)
+        for state, files in zip(self._states(), read.states, strict=True):
+            kept.restore(state, directory, files)
+        self._failures.counts.update(read.failures)
+        for operator in self._tree.operators():
+            operator.resume()
+
+
+def _no_rows(table: Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, c.type.arrow) for c in table.columns], schema=table.arrow)
+
+
+def _repeated(batch: Batch) -> pa.RecordBatch:
+    """Each row as often as it is there."""
+    if (batch.diff == 1).all():
+        return batch.rows
+    return batch.rows.take(pa.array(np.repeat(np.arange(len(batch)), batch.diff)))
+
+
+def _renames(deltas: Mapping[str, Delta]) -> Renames:
+    """What the base tables say of rows whose key changed."""
+    found: dict[str, dict[tuple[int, int], int]] = {}
+    for name, delta in deltas.items():
+        if delta.renames is not None:
+            tx, old, new = (column.to_pylist() for column in delta.renames.columns)
+            found[name] = {(at, one): other for at, one, other in zip(tx, old, new, strict=True)}
+    return found

@@ -1,0 +1,275 @@
+"""group: GROUP BY and aggregates. One look at a group for each transaction that touches it.
+
+Groups live in Python: a change costs its own row, not its group. Without keys there is one group, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.expression import Expressions
+from headwater.engine.operators.aggregates import OVERFLOW, Accumulator, Overflow, accumulator
+from headwater.engine.operators.batch import Batch, firsts, identified, nothing, table_of
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.kept import State
+from headwater.engine.work import Work
+from headwater.model.keys import encode_columns, encode_row
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
+from headwater.sql.expr import Case, Cast, Const, Expr
+from headwater.sql.relation import Aggregate, Group, columns_of
+
+FIRST_TX = 0
+_SEPARATOR = ","
+
+
+@dataclass(slots=True)
+class _State:
+    """One group. `looks`: how often its key looks how, where equal keys may look different."""
+
+    key: Row
+    accumulators: list[Accumulator]
+    looks: dict[Row, int] | None
+    rows: int = 0
+    shown: Row | None = None
+    failed: bool = False
+
+    def now(self, always: bool) -> Row | None:
+        """The group's row; NULL where the origin would raise."""
+        if not self.rows and not always:
+            self.failed = False
+            return None
+        results = []
+        self.failed = False
+        for each in self.accumulators:
+            try:
+                results.append(each.result())
+            except Overflow:
+                self.failed = True
+                results.append(None)
+        return (*(min(self.looks, key=_look) if self.looks else self.key), *results)
+
+
+@dataclass(slots=True)
+class _Out:
+    rows: list[Row] = field(default_factory=list)
+    tx: list[int] = field(default_factory=list)
+    diff: list[int] = field(default_factory=list)
+
+    def add(self, row: Row | None, tx: int, diff: int) -> None:
+        if row is not None:
+            self.rows.append(row)
+            self.tx.append(tx)
+            self.diff.append(diff)
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """The values of one aggregate, and which of them count."""
+
+    values: list[Any]
+    counts: list[bool] | None
+
+
+class GroupOperator:
+    def __init__(self, group: Group, table: Table, work: Work, failures: Failures) -> None:
+        self.table = table_of(columns_of(group))
+        self._work, self._failures = work, failures
+        self._keys = group.key_columns
+        self._loose = any(c.type is Type.ANY or c.collation != "BINARY" for c in group.key_columns)
+        self._feeds = [_Inputs(aggregate) for aggregate in group.aggregates]
+        self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
+        exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
+        self._expressions = Expressions(exprs, table) if exprs else None
+        self._groups: dict[bytes, _State] = {}
+
+    def step(self, inputs: list[Batch]) -> Batch:
+        (batch,) = inputs
+        out = _Out()
+        if not self._keys and not self._groups:
+            self._open(out)
+        if len(batch):
+            columns, batch = self._evaluated(batch)
+            if len(batch):
+                self._advance(columns, batch, out)
+        return self._batch(out)
+
+    def _open(self, out: _Out) -> None:
+        """The one group of an aggregate without keys, over nothing."""
+        only = self._groups[b""] = self._new(())
+        only.shown = only.now(always=True)
+        out.add(only.shown, FIRST_TX, 1)
+
+    def _new(self, key: Row) -> _State:
+        return _State(key, [make() for make in self._makers], {} if self._loose else None)
+
+    def _evaluated(self, batch: Batch) -> tuple[list[pa.Array], Batch]:
+        if self._expressions is None:
+            return [], batch
+        evaluated = self._expressions.evaluate(batch.rows)
+        if not evaluated.failed:
+            return evaluated.columns, batch
+        self._failures.note(evaluated.failed, batch.tx, batch.diff)
+        kept = np.ones(len(batch), np.bool_)
+        kept[list(evaluated.failed)] = False
+        return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
+
+    def _advance(self, columns: list[pa.Array], batch: Batch, out: _Out) -> None:
+        count = len(self._keys)
+        types = self._expressions.types if self._expressions is not None else []
+        encoded = self._encode(columns[:count], types[:count], len(batch))
+        keys = list(zip(*(from_array(a, t) for a, t in zip(columns[:count], types[:count], strict=True)), strict=True))
+        feeds = []
+        for each in self._feeds:
+            end = count + len(each.exprs)
+            feeds.append(each.feed(columns[count:end], types[count:end], len(batch)))
+            count = end
+        numbers: dict[bytes, int] = {}
+        number = np.fromiter((numbers.setdefault(key, len(numbers)) for key in encoded), np.int64, len(encoded))
+        order = np.lexsort((batch.id, batch.tx, number))
+        cuts = [*firsts((number[order], batch.tx[order])).tolist(), len(order)]
+        rows, diff, tx = order.tolist(), batch.diff.tolist(), batch.tx.tolist()
+        for start, end in pairwise(cuts):
+            touched = rows[start:end]
+            self._touch(encoded[touched[0]], keys, touched, diff, feeds, tx[touched[0]], out)
+
+    def _touch(
+        self,
+        encoded: bytes,
+        keys: list[Row],
+        touched: list[int],
+        diff: list[int],
+        feeds: list[_Feed],
+        tx: int,
+        out: _Out,
+    ) -> None:
+        """One group, one transaction."""
+        state = self._groups.get(encoded)
+        if state is None:
+            state = self._groups[encoded] = self._new(keys[touched[0]])
+        for place in touched:
+            weight = diff[place]
+            state.rows += weight
+            if state.looks is not None:
+                _count(state.looks, keys[place] if keys else (), weight)
+        for each, feed in zip(state.accumulators, feeds, strict=True):
+            values, counts = feed.values, feed.counts
+            for place in touched:
+                if counts is None or counts[place]:
+                    each.add(values[place], diff[place])
+        self._work.gathered += 1
+        self._show(state, encoded, tx, out)
+
+    def _show(self, state: _State, encoded: bytes, tx: int, out: _Out) -> None:
+        failed = state.failed
+        now = state.now(always=not self._keys)
+        if failed != state.failed:
+            self._failures.pending.append((tx, OVERFLOW, 1 if state.failed else -1))
+        if not _same(state.shown, now):
+            out.add(state.shown, tx, -1)
+            out.add(now, tx, 1)
+            state.shown = now
+        if now is None:
+            del self._groups[encoded]
+
+    def _encode(self, arrays: list[pa.Array], types: Sequence[Type], count: int) -> list[bytes]:
+        if not arrays:
+            return [b""] * count
+        return encode_columns(arrays, types, [column.collation for column in self._keys])
+
+    def _batch(self, out: _Out) -> Batch:
+        if not out.rows:
+            return nothing(self.table)
+        pairs = zip(zip(*out.rows, strict=True), self.table.columns, strict=True)
+        arrays = [to_array(values, column.type) for values, column in pairs]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self.table.arrow)
+        return identified(rows, self.table, np.array(out.tx, np.int64), np.array(out.diff, np.int64)).consolidated()
+
+    def state(self) -> list[State]:
+        return [self]
+
+    def resume(self) -> None:
+        """`load` has made everything."""
+
+    def dump(self) -> pa.RecordBatch:
+        packed = [msgspec.msgpack.encode([encoded, *_dumped(state)]) for encoded, state in self._groups.items()]
+        return pa.RecordBatch.from_arrays([pa.array(packed, pa.large_binary())], names=["#group"])
+
+    def load(self, rows: pa.RecordBatch) -> None:
+        for packed in rows.column(0).to_pylist():
+            encoded, key, count, looks, dumped = msgspec.msgpack.decode(packed)
+            state = self._groups[encoded] = self._new(tuple(map(unpack_any, key)))
+            state.rows = count
+            if state.looks is not None:
+                state.looks.update({tuple(map(unpack_any, look)): weight for look, weight in looks})
+            for each, one in zip(state.accumulators, dumped, strict=True):
+                each.load(one)
+            state.shown = state.now(always=not self._keys)
+
+
+class _Inputs:
+    """The expressions of one aggregate: its value, its filter, and for group_concat its separator and order."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._concat = aggregate.function == "group_concat"
+        self._order = aggregate.order if self._concat else ()
+        self._filtered = aggregate.filter is not None
+        args = [Cast(arg, "TEXT", Type.TEXT) for arg in aggregate.args] if self._concat else list(aggregate.args)
+        self._args = len(args)
+        filters = [] if aggregate.filter is None else [_as_truth(aggregate.filter)]
+        self.exprs: list[Expr] = [*args, *filters, *(key.expr for key in self._order)]
+
+    def feed(self, columns: list[pa.Array], types: Sequence[Type], count: int) -> _Feed:
+        counts = [bool(each) for each in columns[self._args].to_pylist()] if self._filtered else None
+        if not self._args:
+            return _Feed([1] * count, counts)
+        values = from_array(columns[0], types[0])
+        return _Feed(self._places(values, columns, types) if self._concat else values, counts)
+
+    def _places(self, values: list[Any], columns: list[pa.Array], types: Sequence[Type]) -> list[Any]:
+        separators = columns[1].to_pylist() if self._args > 1 else [_SEPARATOR] * len(values)
+        start = self._args + self._filtered
+        places = [b""] * len(values)
+        if self._order:
+            places = encode_columns(
+                columns[start:],
+                types[start:],
+                [key.collation for key in self._order],
+                [key.descending for key in self._order],
+                [key.nulls_first for key in self._order],
+            )
+        triples = zip(places, values, separators, strict=True)
+        return [None if text is None else (place, text, separator or "") for place, text, separator in triples]
+
+
+def _as_truth(where: Expr) -> Expr:
+    return Case(((where, Const(1, Type.INTEGER)),), Const(0, Type.INTEGER), Type.INTEGER)
+
+
+def _count(looks: dict[Row, int], look: Row, weight: int) -> None:
+    total = looks.get(look, 0) + weight
+    looks[look] = total
+    if not total:
+        del looks[look]
+
+
+def _look(row: Row) -> tuple[bytes, tuple[str, ...]]:
+    return encode_row(row, ["BINARY"] * len(row)), tuple(value.__class__.__name__ for value in row)
+
+
+def _same(one: Row | None, other: Row | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one == other and all(a.__class__ is b.__class__ for a, b in zip(one, other, strict=True))
+
+
+def _dumped(state: _State) -> tuple[Any, ...]:
+    looks = [[list(map(pack_any, look)), weight] for look, weight in (state.looks or {}).items()]
+    return list(map(pack_any, state.key)), state.rows, looks, [each.dump() for each in state.accumulators]

@@ -1,0 +1,105 @@
+"""Hashes of whole columns at once: of keys, as SQLite compares values, and of rows, telling apart what looks different.
+
+They find candidates and name rows inside the engine. They never leave it: subscribers see `model.keys.hash_row`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from headwater.model.keys import Uint64s, encode_columns, encode_value, hash_all, hash_encoded
+from headwater.model.value import Type, Value, from_array
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_NULL = np.uint64(0x6E756C6C6E756C6C)
+_FRACTION = np.uint64(0x7265616C00000000)
+_INT_MIN, _INT_END = -(2.0**63), 2.0**63
+_SHIFTS = tuple(np.uint64(each) for each in (30, 27, 31, 1, 63))
+
+
+def mixed(bits: Uint64s) -> Uint64s:
+    """splitmix64's finaliser: no two inputs have one output."""
+    bits = (bits ^ (bits >> _SHIFTS[0])) * _FIRST
+    bits = (bits ^ (bits >> _SHIFTS[1])) * _SECOND
+    return bits ^ (bits >> _SHIFTS[2])
+
+
+def combined(left: Uint64s, right: Uint64s) -> Uint64s:
+    """One hash of two; their order counts."""
+    return mixed(((left << _SHIFTS[3]) | (left >> _SHIFTS[4])) + _GOLDEN + right)
+
+
+def key_hash(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str], count: int) -> Uint64s:
+    """Values that SQLite calls equal under the collation have one hash, whatever the types of their columns."""
+    return _folded([_key(*each) for each in zip(arrays, types, collations, strict=True)], count)
+
+
+def row_hash(rows: pa.RecordBatch, types: Sequence[Type]) -> Uint64s:
+    """Rows have one hash where nobody could tell them apart: 1 is not 1.0, and 'a' is not 'A'."""
+    return _folded([_exact(array, type) for array, type in zip(rows.columns, types, strict=True)], rows.num_rows)
+
+
+def _folded(hashes: list[Uint64s], count: int) -> Uint64s:
+    if not hashes:
+        return np.zeros(count, np.uint64)
+    whole = hashes[0]
+    for each in hashes[1:]:
+        whole = combined(whole, each)
+    return whole
+
+
+def _key(array: pa.Array, type: Type, collation: str) -> Uint64s:
+    match type:
+        case Type.INTEGER:
+            return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
+        case Type.REAL:
+            return _with_nulls(_reals(_numbers(array)), array)
+        case Type.ANY:
+            return _mixed_column(from_array(array, type), collation)
+        case _:
+            return _with_nulls(hash_all(encode_columns([array], [type], [collation])), array)
+
+
+def _exact(array: pa.Array, type: Type) -> Uint64s:
+    if type in (Type.INTEGER, Type.REAL):
+        return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
+    digest = xxhash.xxh3_64_intdigest
+    raw = array.cast(pa.large_binary()).fill_null(b"").to_pylist()
+    return _with_nulls(np.fromiter((digest(each) for each in raw), np.uint64, len(raw)), array)
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    whole = array.fill_null(0) if array.null_count else array
+    return np.ascontiguousarray(whole.to_numpy(zero_copy_only=False))
+
+
+def _with_nulls(hashes: Uint64s, array: pa.Array) -> Uint64s:
+    if not array.null_count:
+        return hashes
+    return np.where(np.asarray(array.is_null()), _NULL, hashes)
+
+
+def _reals(numbers: npt.NDArray[np.float64]) -> Uint64s:
+    """A whole number hashes as the INTEGER it equals."""
+    whole = (numbers == np.floor(numbers)) & (numbers >= _INT_MIN) & (numbers < _INT_END)
+    integers = np.where(whole, numbers, 0.0).astype(np.int64).view(np.uint64)
+    return mixed(np.where(whole, integers, numbers.view(np.uint64) ^ _FRACTION))
+
+
+def _mixed_column(values: Sequence[Value], collation: str) -> Uint64s:
+    hashes = np.full(len(values), _NULL, np.uint64)
+    integers = [place for place, value in enumerate(values) if isinstance(value, int)]
+    reals = [place for place, value in enumerate(values) if isinstance(value, float)]
+    hashes[integers] = mixed(np.array([values[place] for place in integers], np.int64).view(np.uint64))
+    hashes[reals] = _reals(np.array([values[place] for place in reals], np.float64))
+    for place, value in enumerate(values):
+        if isinstance(value, str | bytes):
+            hashes[place] = hash_encoded(encode_value(value, collation=collation))
+    return hashes

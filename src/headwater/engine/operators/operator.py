@@ -1,0 +1,30 @@
+"""What every operator is: updates of its inputs in, updates of its output out.
+
+The contract: output up to t = operator(input up to t), for every t in the step. The first step is the hydration: all
+rows there are, at one tx. An operator keeps its state in bags and tallies, or can make it of them again.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headwater.engine.operators.batch import Batch
+from headwater.engine.operators.kept import State
+from headwater.model.schema import Table
+
+
+class Operator(Protocol):
+    @property
+    def table(self) -> Table: ...
+
+    def step(self, inputs: list[Batch]) -> Batch:
+        """One batch of updates for each input."""
+        ...
+
+    def state(self) -> list[State]:
+        """Everything the operator remembers."""
+        ...
+
+    def resume(self) -> None:
+        """The state was restored: whatever was made of it is made again."""
+        ...

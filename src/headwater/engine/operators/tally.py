@@ -1,0 +1,97 @@
+"""Tally: a few numbers per key, kept as sums; and timelines, which say how they went within a step.
+
+Runs of sorted keys, merged as they grow. A key whose numbers are all zero is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headwater.engine.operators.batch import Bools, Int64s, firsts
+from headwater.engine.work import Work
+from headwater.model.keys import Uint64s
+
+
+@dataclass(slots=True)
+class Counted:
+    """A run: `values[i]` are the numbers of `key[i]`."""
+
+    key: Uint64s
+    values: Int64s
+    file: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+@dataclass(slots=True)
+class Tally:
+    width: int
+    work: Work
+    runs: list[Counted] = field(default_factory=list)
+
+    def get(self, keys: Uint64s) -> Int64s:
+        total = np.zeros((len(keys), self.width), np.int64)
+        for run in self.runs:
+            place = np.minimum(run.key.searchsorted(keys), len(run) - 1)
+            hit = run.key[place] == keys
+            total[hit] += run.values[place[hit]]
+        return total
+
+    def add(self, keys: Uint64s, values: Int64s) -> None:
+        run = _summed(keys, values)
+        if not len(run):
+            return
+        self.runs.append(run)
+        while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
+            newer, older = self.runs.pop(), self.runs.pop()
+            self.work.rewritten += len(newer) + len(older)
+            merged = _merged([older, newer])
+            self.runs.extend([merged] if len(merged) else [])
+
+    def all(self) -> Counted:
+        return _merged(self.runs) if self.runs else Counted(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One entry for each (key, tx) with an event, by key and then time. `last`: no later one of the key follows."""
+
+    key: Uint64s
+    tx: Int64s
+    before: Int64s
+    after: Int64s
+    first: Bools
+    last: Bools
+
+
+def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timeline:
+    """`initial[i]` are the numbers that the key of event i had when the step began."""
+    order = np.lexsort((tx, key))
+    key, tx = key[order], tx[order]
+    start = firsts((key, tx))
+    change = np.add.reduceat(change[order], start, axis=0)
+    initial, key, tx = initial[order][start], key[start], tx[start]
+    begin = firsts((key,))
+    total = np.cumsum(change, axis=0)
+    length = np.diff(np.append(begin, len(key)))
+    after = total - np.repeat(total[begin] - change[begin], length, axis=0) + initial
+    first = np.zeros(len(key), np.bool_)
+    first[begin] = True
+    return Timeline(key, tx, after - change, after, first, np.append(first[1:], True))
+
+
+def _summed(key: Uint64s, values: Int64s) -> Counted:
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = firsts((key,))
+    values = np.add.reduceat(values[order], first, axis=0) if len(first) else values
+    kept = values.any(axis=1)
+    return Counted(key[first][kept], values[kept])
+
+
+def _merged(runs: Sequence[Counted]) -> Counted:
+    return _summed(np.concatenate([run.key for run in runs]), np.concatenate([run.values for run in runs]))

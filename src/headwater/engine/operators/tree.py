@@ -1,0 +1,143 @@
+"""A relation compiled: a tree of operators over scans of base tables, stepped from the leaves up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.engine.operators.batch import Batch, Int64s, nothing
+from headwater.engine.operators.exists import ExistsOperator, MarkOperator
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.group import FIRST_TX, GroupOperator
+from headwater.engine.operators.join import JoinOperator
+from headwater.engine.operators.linear import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
+from headwater.engine.operators.operator import Operator
+from headwater.engine.operators.sets import distinct, set_operator
+from headwater.engine.operators.top import TopOperator
+from headwater.engine.work import Work
+from headwater.model.schema import Table
+from headwater.sql.relation import (
+    Distinct,
+    Exists,
+    Filter,
+    Group,
+    Join,
+    Mark,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Top,
+    Values,
+    inputs_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Rows of a base table with `tx` and `diff`."""
+
+    rows: pa.RecordBatch
+    tx: Int64s
+    diff: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A leaf that reads a base table."""
+
+    table_name: str
+    scan: ScanOperator
+
+    @property
+    def table(self) -> Table:
+        return self.scan.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        mine = updates.get(self.table_name)
+        return nothing(self.table) if mine is None else self.scan.read(mine.rows, mine.tx, mine.diff)
+
+    def operators(self) -> Iterator[Operator]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A leaf of constant rows."""
+
+    values: ValuesOperator
+
+    @property
+    def table(self) -> Table:
+        return self.values.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        return self.values.first(FIRST_TX) if first else nothing(self.table)
+
+    def operators(self) -> Iterator[Operator]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    operator: Operator
+    inputs: tuple[Tree, ...]
+
+    @property
+    def table(self) -> Table:
+        return self.operator.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        inputs = [each.step(updates, first) for each in self.inputs]
+        return self.operator.step(inputs)
+
+    def operators(self) -> Iterator[Operator]:
+        """Inputs first, from left to right: the order in which state is saved."""
+        for each in self.inputs:
+            yield from each.operators()
+        yield self.operator
+
+
+Tree = Reading | Given | Node
+
+
+def compiled(relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures) -> Tree:
+    if isinstance(relation, Scan):
+        return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
+    if isinstance(relation, Values):
+        return Given(ValuesOperator(relation))
+    inputs = tuple(compiled(each, tables, work, failures) for each in inputs_of(relation))
+    return Node(_operator(relation, [each.table for each in inputs], work, failures), inputs)
+
+
+def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures) -> Operator:
+    match relation:
+        case Filter():
+            return FilterOperator(relation, tables[0], failures)
+        case Project():
+            return ProjectOperator(relation, tables[0], failures)
+        case Join():
+            return JoinOperator(relation, tables[0], tables[1], work, failures)
+        case Exists():
+            return ExistsOperator(relation, tables[0], tables[1], work, failures)
+        case Mark():
+            return MarkOperator(relation, tables[0], tables[1], work, failures)
+        case Group():
+            return GroupOperator(relation, tables[0], work, failures)
+        case Distinct():
+            return distinct(tables[0], work)
+        case SetOperation():
+            return set_operator(relation, tables[0], tables[1], work)
+        case Top():
+            return TopOperator(relation, tables[0], work, failures)
+        case Scan() | Values():
+            raise ValueError("a leaf has no operator")
+
+
+def base_tables(relation: Relation) -> Iterator[str]:
+    if isinstance(relation, Scan):
+        yield relation.table
+    for each in inputs_of(relation):
+        yield from base_tables(each)
