@@ -44,6 +44,18 @@ class Answer:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a query is made of: the names of its columns, the columns it reads of each table, the functions it calls.
+
+    A table of which only rows are counted has the column `""`.
+    """
+
+    columns: tuple[str, ...]
+    tables: Mapping[str, frozenset[str]]
+    functions: frozenset[str]
+
+
 class Snapshot(Protocol):
     """One table as it was at `position`, in record batches of the schema `table.arrow`. Read once, then closed."""
 
@@ -97,6 +109,9 @@ class Source(Protocol):
 
     def prepare(self, sql: str) -> None:
         """The origin parses the SQL and runs nothing; `SqlError` with its words where it will not."""
+
+    def reads(self, sql: str, params: Params = ()) -> Reads:
+        """What a query reads, without running it; `SqlError` in the origin's words where it is none."""
 
     def execute(self, sql: str, params: Params = ()) -> int:
         """One statement, one transaction; the position just after its commit."""

@@ -20,8 +20,9 @@ from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import to_array
 from headwater.sources import sqlite_capture as capturing
-from headwater.sources.source import Answer, Params, Snapshot
+from headwater.sources.source import Answer, Params, Reads, Snapshot
 from headwater.sources.sqlite_decode import Decoder, text_or_garbled
+from headwater.sources.sqlite_reads import reads_of
 from headwater.sources.sqlite_schema import Shape, declared_type, default_of, quoted, read_shape, table_names
 from headwater.sources.sqlite_triggers import LOG
 
@@ -110,6 +111,10 @@ class SqliteOrigin(ABC):
     def prepare(self, sql: str) -> None:
         with self._reading() as db, _speaking(sql):
             db.execute(f"EXPLAIN {sql}", [None] * _parameters(db, sql))
+
+    def reads(self, sql: str, params: Params = ()) -> Reads:
+        with self._reading() as db:
+            return reads_of(db, sql, params)
 
     def execute(self, sql: str, params: Params = ()) -> int:
         with self.transaction() as tx:

@@ -49,7 +49,9 @@ def reads_of(db: sqlite3.Connection, sql: str, params: Params) -> Reads:
         raise UnsupportedQuery(f"{', '.join(sorted(catalogs))} cannot be watched", sql=sql)
     tables = set(table_names(db))
     return Reads(
-        names, {name: frozenset(columns) for name, columns in asked.columns.items() if name in tables}, asked.functions
+        names,
+        {name: frozenset(columns) for name, columns in asked.columns.items() if name in tables},
+        frozenset(asked.functions),
     )
 
 
