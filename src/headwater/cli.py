@@ -22,6 +22,7 @@ from headwater.client.connecting import connect
 from headwater.client.database import Database
 from headwater.client.live import LiveResult
 from headwater.gateway.app import make_app
+from headwater.gateway.explaining import explain_at
 from headwater.gateway.server import Server
 from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
@@ -30,6 +31,7 @@ from headwater.pipeline.grid import Grid
 from headwater.sources import open_source
 
 _err = Console(stderr=True, highlight=False)
+_SOURCES = "sqlite:///file.db; watch, explain and verify take ws://host:port too"
 _EXAMPLES = """examples:
   headwater demo
   headwater serve --source sqlite:///shop.db --port 8080
@@ -48,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(args)
     except HeadwaterError as error:
-        _err.print(f"[bold red]{error.code}[/]: {error}", soft_wrap=True)
+        _err.print(Text.assemble((error.code, "bold red"), f": {error}"), soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 0
@@ -97,7 +99,7 @@ def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:
 
 
 def _source_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", required=True, metavar="URL", help="sqlite:///file.db, or ws://host:port")
+    parser.add_argument("--source", required=True, metavar="URL", help=_SOURCES)
     _runner_options(parser)
 
 
@@ -195,9 +197,12 @@ def _cell(value: Value, changed: bool) -> Text:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    args.runner = "inline"
-    with _connected(args) as db:
-        text = db.explain(args.sql, *args.param)
+    """Beside a running server too: it only looks at the schema."""
+    if args.source.startswith(("ws://", "wss://")):
+        with _connected(args) as db:
+            text = db.explain(args.sql, *args.param)
+    else:
+        text = explain_at(args.source, args.sql, args.param)
     print(json.dumps({"text": text}) if args.json else text)
     return 0
 
