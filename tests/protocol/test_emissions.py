@@ -13,6 +13,7 @@ from tests.support.fuzz import tries
 from tests.support.states import COLUMNS, FIELDS, Move, diff, moves, pairs, shown, states
 
 from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
+from headwater.model.errors import ProtocolError
 from headwater.model.value import Value
 from headwater.protocol.emissions import changed_columns, encode_body, from_message, kind_of, with_id
 from headwater.protocol.messages import WireDiff, WireResult, WireSwap, decode_from_server
@@ -112,3 +113,16 @@ def test_what_came_over_the_wire_can_be_sent_on(move: Move) -> None:
     assert encode_body(received(once)) == encode_body(once)
     after = apply(move.before, received(once))
     assert pairs(after.rows, after.hashes) == pairs(move.rows, move.hashes)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        WireResult("q", 1, 0, 0, 1, [[1, 2], [3]], ["a", "b"], ["x", "y"]),
+        WireResult("q", 1, 0, 0, 1, [[1]], ["a", "b"], ["x"]),
+        WireResult("q", 1, 0, 0, 1, [[[1]]], ["a"], ["x"]),
+    ],
+)
+def test_a_result_that_does_not_fit_together_is_refused(message: WireResult) -> None:
+    with pytest.raises(ProtocolError, match="expected"):
+        from_message(message)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
-from headwater.client.database import Database
+from headwater.client.database import Database, Params, Writes
 from headwater.client.live import Callback, LiveResult, Observer, Phase
 from headwater.model.emission import Emission, Fields
 from headwater.model.value import Value
+
+T = TypeVar("T")
 
 
 class AsyncLiveResult:
@@ -45,16 +50,14 @@ class AsyncLiveResult:
     async def wait(self, position: int | None = None, seq: int | None = None, timeout: float | None = 30.0) -> bool:
         return await asyncio.to_thread(self._live.wait, position, seq, timeout)
 
-    async def events(self) -> AsyncIterator[Emission]:
+    def events(self) -> AsyncIterator[Emission]:
         """Every emission from here on, in order; ends when the query is closed."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[Emission | None] = asyncio.Queue()
         stop = self._live.listen(lambda emission: loop.call_soon_threadsafe(queue.put_nowait, emission))
-        try:
-            while (emission := await queue.get()) is not None:
-                yield emission
-        finally:
-            stop()
+        events = _drained(queue, stop)
+        weakref.finalize(events, stop)  # also when nobody ever asked for the first one
+        return events
 
     def observe(self, callback: Observer) -> Callable[[], None]:
         return self._live.observe(callback)
@@ -64,6 +67,42 @@ class AsyncLiveResult:
 
     async def abort(self, forget: bool = False) -> None:
         await asyncio.to_thread(self._live.abort, forget)
+
+
+async def _drained(queue: asyncio.Queue[Emission | None], stop: Callable[[], None]) -> AsyncIterator[Emission]:
+    try:
+        while (emission := await queue.get()) is not None:
+            yield emission
+    finally:
+        stop()
+
+
+class AsyncTransaction:
+    """Several writes, one transaction. A thread of its own: a transaction belongs to the thread that began it."""
+
+    def __init__(self, transaction: AbstractContextManager[Writes]) -> None:
+        self._transaction = transaction
+        self._thread = ThreadPoolExecutor(1, "headwater-transaction")
+
+    @property
+    def position(self) -> int:
+        return self._writes.position
+
+    async def execute(self, sql: str, params: Params = ()) -> None:
+        await self._run(self._writes.execute, sql, params)
+
+    async def __aenter__(self) -> AsyncTransaction:
+        self._writes = await self._run(self._transaction.__enter__)
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        try:
+            await self._run(self._transaction.__exit__, *exc)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 
 class AsyncDatabase:
@@ -87,8 +126,15 @@ class AsyncDatabase:
     async def executemany(self, sql: str, rows: Iterable[Sequence[Value]]) -> int:
         return await asyncio.to_thread(self._database.executemany, sql, rows)
 
+    def transaction(self) -> AsyncTransaction:
+        """Use it with `async with`; its `position` is set once it is committed."""
+        return AsyncTransaction(self._database.transaction())
+
     async def position(self) -> int:
         return await asyncio.to_thread(self._database.position)
+
+    async def status(self) -> dict[str, Any]:
+        return await asyncio.to_thread(self._database.status)
 
     async def explain(self, sql: str, *params: Any) -> str:
         return await asyncio.to_thread(self._database.explain, sql, *params)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, overload
 
 from headwater.client.live import Callback, LiveResult
 from headwater.client.session import ClientSession
-from headwater.model.emission import Fields
+from headwater.model.emission import Emission, Fields, apply
 from headwater.model.errors import Drift, HeadwaterError
 from headwater.model.value import Value
 
@@ -22,7 +24,16 @@ class Writes(Protocol):
 
     position: int
 
-    def execute(self, sql: str, params: Sequence[Value] = (), /) -> object: ...
+    def execute(self, sql: str, params: Params = (), /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What the effective query answers at the origin, at one position."""
+
+    rows: list[Fields]
+    position: int
+    ordered: bool
 
 
 class Backend(Protocol):
@@ -50,7 +61,7 @@ class Backend(Protocol):
 
     def status(self) -> dict[str, Any]: ...
 
-    def effective(self, sql: str, params: Params) -> tuple[list[Fields], int]: ...
+    def effective(self, sql: str, params: Params) -> Effective: ...
 
     def close(self) -> None: ...
 
@@ -79,7 +90,8 @@ class Database:
         self, sql: str, *params: Any, live: bool = False, callback: Callback | None = None, timeout: float = 60.0
     ) -> LiveResult | list[Fields]:
         """Rows at one position; or, with `live`, a result that stays current, returned when it is ready."""
-        given = _params(params)
+        self._check_open()
+        given = as_params(params)
         if not live:
             columns, rows, _ = self._backend.query(sql, given)
             return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -87,7 +99,8 @@ class Database:
 
     def execute(self, sql: str, *params: Any) -> int:
         """Writes through to the origin; the position it returns can be waited for."""
-        return self._backend.execute(sql, _params(params))
+        self._check_open()
+        return self._backend.execute(sql, as_params(params))
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Value]]) -> int:
         return self._backend.executemany(sql, rows)
@@ -101,33 +114,39 @@ class Database:
         return self._backend.position()
 
     def explain(self, sql: str, *params: Any) -> str:
-        return self._backend.explain(sql, _params(params))
+        return self._backend.explain(sql, as_params(params))
 
     def status(self) -> dict[str, Any]:
         """What the pipeline is doing: runner, cells, epoch, rates, lag."""
         return self._backend.status()
 
     def verify(self, live: LiveResult, timeout: float = 30.0) -> None:
-        """Runs the effective query at the origin and raises `Drift` where the live rows differ at that position."""
-        sql, params = self._asked[live.id]
-        expected, position = self._backend.effective(sql, params)
-        if not live.wait(position, timeout=timeout):
-            raise Drift(f"expected the live rows at position {position} within {timeout} s, found {live.position}")
-        found = [dict(row) for row in live.rows]
-        if live.position == position and sorted(map(repr, found)) != sorted(map(repr, expected)):
-            missing = [row for row in expected if row not in found][:3]
-            extra = [row for row in found if row not in expected][:3]
-            raise Drift(
-                f"expected {len(expected)} rows at position {position}, found {len(found)} that differ: "
-                f"missing {missing}, extra {extra}"
-            )
+        """Runs the effective query at the origin and raises `Drift` where the live rows differ at that position.
+
+        The live result may move on meanwhile: what it is told is kept, and folded up to just that position.
+        """
+        if live.id not in self._asked:
+            raise HeadwaterError("expected a live query of this database, found one that is closed or another's")
+        told: list[Emission | None] = []
+        stop = live.listen(told.append)
+        try:
+            state = live.snapshot
+            effective = self._backend.effective(*self._asked[live.id])
+            if not live.wait(effective.position, timeout=timeout):
+                raise Drift(f"expected the live rows at position {effective.position} within {timeout} s, found none")
+        finally:
+            stop()
+        for emission in told:
+            if emission is not None and emission.position <= effective.position:
+                state = apply(state, emission)
+        check(effective, state.rows)
 
     def close(self) -> None:
         if not self._closed.is_set():
             self._closed.set()
+            self._backend.close()
             for live in list(self._session.lives.values()):
                 live.closed("the database was closed")
-            self._backend.close()
 
     def __enter__(self) -> Database:
         return self
@@ -152,7 +171,7 @@ class Database:
         try:
             live.named(self._backend.open(id, sql, params))
         except BaseException:
-            self._session.remove(id)
+            self._forget(id)
             raise
         live.wait_ready(timeout)
         if live.state == "closed":
@@ -161,13 +180,34 @@ class Database:
 
     def _drop(self, id: str, forget: bool) -> None:
         self._backend.drop(id, forget)
+        self._forget(id)
+
+    def _forget(self, id: str) -> None:
         self._session.remove(id)
+        self._asked.pop(id, None)
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise HeadwaterError("expected an open database, found one that was closed")
 
     def _gap(self, id: str) -> None:
         self._backend.again(id)
 
 
-def _params(params: tuple[Any, ...]) -> Params:
+def check(effective: Effective, rows: Sequence[Fields]) -> None:
+    """Raises `Drift` with the difference. To the bit: 1 and 1.0 differ, and so do 0.0 and -0.0."""
+    found, expected = [repr(dict(row)) for row in rows], [repr(row) for row in effective.rows]
+    if not effective.ordered:
+        found, expected = sorted(found), sorted(expected)
+    if found == expected:
+        return
+    missing = list((Counter(expected) - Counter(found)).elements())
+    extra = list((Counter(found) - Counter(expected)).elements())
+    differ = f"missing {missing[:3]}, extra {extra[:3]}" if missing or extra else "in another order"
+    raise Drift(f"expected {len(expected)} rows at position {effective.position}, found {len(found)}: {differ}")
+
+
+def as_params(params: tuple[Any, ...]) -> Params:
     """`query(sql, 1, 2)`, or `query(sql, {"name": value})`."""
     if len(params) == 1 and isinstance(params[0], Mapping):
         return params[0]

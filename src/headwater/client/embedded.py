@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from headwater.client.database import Params
+from headwater.client.database import Effective, Params
 from headwater.client.session import ClientSession
 from headwater.gateway.server import Server
 from headwater.gateway.status import status
@@ -32,8 +32,10 @@ class Embedded:
         self._planned.pop(live_id, None)
 
     def again(self, live_id: str) -> None:
-        self._hub.unsubscribe(self._session, live_id)
-        self._hub.subscribe(self._session, live_id, self._planned[live_id])
+        planned = self._planned.get(live_id)
+        if planned is not None:
+            self._hub.unsubscribe(self._session, live_id)
+            self._hub.subscribe(self._session, live_id, planned)
 
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
         answer = self._pipeline.source.query(sql, params)
@@ -57,12 +59,13 @@ class Embedded:
     def status(self) -> dict[str, Any]:
         return status(self._server.url, self._pipeline, self._hub)
 
-    def effective(self, sql: str, params: Params) -> tuple[list[Fields], int]:
+    def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
         table = self._pipeline.table(planned.template.table)
         answer = self._pipeline.source.query(effective_sql(planned.template, planned.instance, table), ())
         names = [output.name for output in planned.template.outputs]
-        return [dict(zip(names, row, strict=True)) for row in answer.rows], answer.position
+        rows: list[Fields] = [dict(zip(names, row, strict=True)) for row in answer.rows]
+        return Effective(rows, answer.position, planned.template.ordered)
 
     def close(self) -> None:
         self._hub.close(self._session)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import Literal
+from typing import Any, Literal
 
 from headwater.client.operations import Operation, operations
 from headwater.model.emission import Diff, Emission, Fields, Result, State, Swap, apply
@@ -17,6 +20,17 @@ Phase = Literal["initializing", "ready", "stale", "closed"]
 Callback = Callable[[str, Emission], None]
 Observer = Callable[[list[Operation]], None]
 Listener = Callable[[Emission | None], object]
+_log = logging.getLogger("headwater.client")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An emission that was applied and is to be told; the first one is what the rows began with."""
+
+    before: State
+    emission: Emission
+    after: State
+    first: bool
 
 
 class LiveResult:
@@ -40,6 +54,7 @@ class LiveResult:
         self._changed, self._progress, self._callback = changed, progress, callback
         self._abort, self._explain = abort, explain
         self._pending: deque[Emission] = deque()
+        self._untold: deque[News] = deque()
         self._ready_at: int | None = None
         self._phase: Phase = "initializing"
         self.reason: str | None = None
@@ -51,11 +66,11 @@ class LiveResult:
 
     @property
     def rows(self) -> Sequence[Fields]:
-        return self._initial.rows if self._callback is not None and self._initial is not None else self._state.rows
+        return self._shown.rows
 
     @property
     def hashes(self) -> Sequence[str]:
-        return self._state.hashes
+        return self._shown.hashes
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,16 +87,26 @@ class LiveResult:
     @property
     def position(self) -> int:
         """The source position up to which `rows` is known to be right."""
-        return self._state.position if self._phase == "stale" else max(self._progress(), self._state.position)
+        return max(self._progress(), self._state.position) if self._phase == "ready" else self._state.position
 
     @property
     def state(self) -> Phase:
         return self._phase
 
+    @property
+    def snapshot(self) -> State:
+        """Everything at one moment: rows, hashes, seq and position that belong together."""
+        return self._state
+
+    @property
+    def _shown(self) -> State:
+        """With a callback the rows stay as they were at first."""
+        return self._initial if self._callback is not None and self._initial is not None else self._state
+
     def wait(self, position: int | None = None, seq: int | None = None, timeout: float | None = 30.0) -> bool:
         """Until the rows are right for `position` (or `seq`); with neither, until they change. False on time-out."""
-        seen = self._state
         with self._changed:
+            seen = self._state
             return self._changed.wait_for(lambda: self._reached(position, seq, seen), timeout)
 
     def _reached(self, position: int | None, seq: int | None, seen: State) -> bool:
@@ -101,27 +126,23 @@ class LiveResult:
         """Every emission from here on, once applied. Ends when the query is closed, or after `timeout` of quiet."""
         queue: SimpleQueue[Emission | None] = SimpleQueue()
         stop = self.listen(queue.put)
-        try:
-            while (emission := queue.get(timeout=timeout)) is not None:
-                yield emission
-        except Empty:
-            return
-        finally:
-            stop()
+        events = _drained(queue, stop, timeout)
+        weakref.finalize(events, stop)  # also when nobody ever asked for the first one
+        return events
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls with every emission, and with None at the end; the returned function stops it."""
         with self._changed:
             self._listeners.append(listener)
             if self._phase == "closed":
-                listener(None)
-        return lambda: self._listeners.remove(listener)
+                _call(listener, None)
+        return lambda: _forget(self._listeners, listener)
 
     def observe(self, callback: Observer) -> Callable[[], None]:
         """Calls back with one list of operations per transaction; the returned function stops it."""
         with self._changed:
             self._observers.append(callback)
-        return lambda: self._observers.remove(callback)
+        return lambda: _forget(self._observers, callback)
 
     def explain(self) -> str:
         return self._explain()
@@ -153,19 +174,29 @@ class LiveResult:
         if self._phase == "ready":
             self._phase = "stale"
 
+    def failed(self, reason: str) -> None:
+        """The origin would raise for this query just now: the rows, if there are any, are those before."""
+        self._phase, self.reason = "stale", reason
+
     def closed(self, reason: str) -> None:
         with self._changed:
+            if self._phase == "closed":
+                return
             self._phase, self.reason = "closed", reason
-            for listener in self._listeners:
-                listener(None)
+            for listener in list(self._listeners):
+                _call(listener, None)
             self._changed.notify_all()
 
     @property
     def waiting(self) -> bool:
-        return bool(self._pending)
+        """Something was said that a later position will make count."""
+        return bool(self._pending) or self._ready_at is not None
 
     def advance(self, position: int) -> bool:
-        """Applies what belongs to positions up to this one. False when an emission did not follow: a resync is due."""
+        """Applies what belongs to positions up to this one. False when an emission did not follow: a resync is due.
+
+        Nobody is told yet: first every query of the session moves (law 8), then `tell`.
+        """
         while self._pending and self._pending[0].position <= position:
             try:
                 self._apply(self._pending.popleft())
@@ -173,27 +204,60 @@ class LiveResult:
                 self._pending.clear()
                 self.resyncs += 1
                 return False
-        if self._ready_at is not None:
-            self._ready_at, self._phase = None, "ready"
-            self._initial = self._initial or self._state
+        if self._ready_at is not None and self._ready_at <= position:
+            self._become_ready()
         return True
+
+    def _become_ready(self) -> None:
+        self._ready_at, self._phase, self.reason = None, "ready", None
+        self._initial = self._initial or self._state
 
     def _apply(self, emission: Emission) -> None:
         before = self._state
         self._state = apply(before, emission)
         if self._state is before:
             return
-        if self._phase == "stale" and isinstance(emission, Result):
-            self._phase = "ready"
-        first = self._phase == "initializing"
-        for listener in self._listeners:
-            listener(emission)
-        if self._callback is not None and not first:
-            self._callback(_name(emission), emission)
-        if self._observers:
-            done = operations(before, emission, self._state)
-            for observer in list(self._observers):
-                observer(done)
+        self._untold.append(News(before, emission, self._state, first=self._initial is None))
+        if self._phase == "stale" and isinstance(emission, Result) and self._initial is not None:
+            self._become_ready()
+
+    def tell(self) -> None:
+        """Calls everyone who listens, with one emission after the other."""
+        while self._untold:
+            news = self._untold.popleft()
+            for listener in list(self._listeners):
+                _call(listener, news.emission)
+            if self._callback is not None and not news.first:
+                _call(self._callback, _name(news.emission), news.emission)
+            if self._observers:
+                done = operations(news.before, news.emission, news.after)
+                for observer in list(self._observers):
+                    _call(observer, done)
+
+
+def _drained(
+    queue: SimpleQueue[Emission | None], stop: Callable[[], None], timeout: float | None
+) -> Iterator[Emission]:
+    try:
+        while (emission := queue.get(timeout=timeout)) is not None:
+            yield emission
+    except Empty:
+        return
+    finally:
+        stop()
+
+
+def _call(callback: Callable[..., object], *arguments: object) -> None:
+    """What a user's function raises is told, and stops neither the others nor the pipeline."""
+    try:
+        callback(*arguments)
+    except Exception:
+        _log.exception("a callback of a live query raised")
+
+
+def _forget(callbacks: list[Any], callback: object) -> None:
+    with contextlib.suppress(ValueError):
+        callbacks.remove(callback)
 
 
 def _name(emission: Emission) -> str:

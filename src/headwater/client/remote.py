@@ -9,18 +9,26 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import msgspec
 import websockets.exceptions
 from websockets.sync.client import ClientConnection, connect
 
-from headwater.client.database import Params
+from headwater.client.database import Effective, Params
 from headwater.client.session import ClientSession
-from headwater.model.emission import Fields
-from headwater.model.errors import HeadwaterError, ProtocolError, SqlError, UnsupportedQuery
+from headwater.model.errors import (
+    HeadwaterError,
+    LimitExceeded,
+    PermissionDenied,
+    ProtocolError,
+    SourceError,
+    SqlError,
+    UnsupportedQuery,
+)
 from headwater.model.value import Value
 from headwater.protocol.emissions import from_message
 from headwater.protocol.messages import (
@@ -68,6 +76,7 @@ class Remote:
         self._socket: ClientConnection | None = None
         self._opened = contextlib.ExitStack()
         self._stop = threading.Event()
+        self._refused: HeadwaterError | None = None
         self.reconnects = 0
         self._connect()
         self._thread = threading.Thread(target=self._run, name="headwater-client", daemon=True)
@@ -77,10 +86,13 @@ class Remote:
 
     def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
         asked = Asked(sql, params)
+        if self._refused is not None:
+            raise self._refused
         with self._lock:
             self._asked[live_id] = asked
-        self._send(self._subscribe(live_id, asked, resume=False))
+            self._send(self._subscribe(live_id, asked, resume=False))
         if not asked.settled.wait(_OPEN_S):
+            self.drop(live_id, forget=True)
             raise HeadwaterError(f"expected an answer from {self._url} within {_OPEN_S:.0f} s, found none")
         if asked.refused is not None:
             self._asked.pop(live_id, None)
@@ -89,12 +101,15 @@ class Remote:
 
     def drop(self, live_id: str, forget: bool) -> None:
         with self._lock:
-            self._asked.pop(live_id, None)
-        self._send(Unsubscribe(live_id, forget))
+            if self._asked.pop(live_id, None) is not None:
+                self._send(Unsubscribe(live_id, forget))
 
     def again(self, live_id: str) -> None:
-        self._send(Unsubscribe(live_id))
-        self._send(self._subscribe(live_id, self._asked[live_id], resume=False))
+        with self._lock:
+            asked = self._asked.get(live_id)
+            if asked is not None:
+                self._send(Unsubscribe(live_id))
+                self._send(self._subscribe(live_id, asked, resume=False))
 
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
         self._not_here("query with live=False")
@@ -109,30 +124,28 @@ class Remote:
         self._not_here("transaction")
 
     def position(self) -> int:
-        return int(self.status()["position"])
+        return int(self._got("/v1/position")["position"])
 
     def explain(self, sql: str, params: Params) -> str:
-        values = list(params.values()) if isinstance(params, dict) else list(params)
-        query = urllib.parse.urlencode({"sql": sql, "params": json.dumps([to_wire(value) for value in values])})
-        answer = self._get(f"/v1/explain?{query}")
-        if "error" in answer:
-            raise refusal(Error(**{**answer["error"], "at": None}), sql)
-        return str(answer["text"])
+        query = urllib.parse.urlencode({"sql": sql, "params": json.dumps(wired(params))})
+        return str(self._got(f"/v1/explain?{query}", sql)["text"])
 
     def status(self) -> dict[str, Any]:
-        return self._get("/v1/status")
+        return self._got("/v1/status")
 
-    def effective(self, sql: str, params: Params) -> tuple[list[Fields], int]:
+    def effective(self, sql: str, params: Params) -> Effective:
         self._not_here("verify")
 
     def close(self) -> None:
         self._stop.set()
         self._hang_up()
-        self._thread.join(5.0)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5.0)
 
     # — the socket
 
     def _connect(self) -> None:
+        """Says hello, then asks again for all that was asked for before: nobody else speaks in between."""
         path = "" if self._url.endswith("/v1/ws") else "/v1/ws"
         try:
             socket = self._opened.enter_context(
@@ -142,8 +155,11 @@ class Remote:
             raise HeadwaterError(
                 f"expected a gateway at {self._url}, found none: {error}", hint="is `headwater serve` running there?"
             ) from None
-        socket.send(encode_message(Hello(self._token)).decode())
-        self._socket = socket
+        with self._lock:
+            self._socket = socket
+            self._send(Hello(self._token))
+            for id, asked in self._asked.items():
+                self._send(self._subscribe(id, asked, resume=True))
 
     def _run(self) -> None:
         tries = 0
@@ -152,10 +168,9 @@ class Remote:
                 if self._socket is None:
                     self._connect()
                     self.reconnects += 1
-                    self._resubscribe()
                 tries = 0
                 self._listen()
-            except (HeadwaterError, OSError, websockets.exceptions.WebSocketException, TimeoutError) as error:
+            except (HeadwaterError, OSError, websockets.exceptions.WebSocketException) as error:
                 _log.debug("the connection is gone: %s", error)
             self._socket = None
             self._hang_up()
@@ -173,20 +188,8 @@ class Remote:
         while socket is not None and not self._stop.is_set():
             self._take(decode_from_server(socket.recv(timeout=_SILENCE_S)))
 
-    def _resubscribe(self) -> None:
-        with self._lock:
-            asked = list(self._asked.items())
-        for id, one in asked:
-            self._send(self._subscribe(id, one, resume=True))
-
     def _subscribe(self, id: str, asked: Asked, *, resume: bool) -> Subscribe:
-        live = self._session.lives.get(id)
-        params = asked.params
-        given: Any = (
-            {name: to_wire(value) for name, value in params.items()}
-            if isinstance(params, dict)
-            else [to_wire(value) for value in params]
-        )
+        live, given = self._session.lives.get(id), wired(asked.params)
         if not resume or live is None or live.state == "initializing":
             return Subscribe(id, asked.sql, given)
         live.rewind()
@@ -222,7 +225,9 @@ class Remote:
 
     def _failed(self, error: Error) -> None:
         asked = self._asked.get(error.id or "")
-        if error.id is None or asked is None:
+        if error.code == PermissionDenied.code and error.id is None:
+            self._unadmitted(error)
+        elif error.id is None or asked is None:
             _log.error("the gateway says: %s", error.message)
         elif error.code == "window_error":
             self._session.failed(error.id, error.message)
@@ -231,20 +236,31 @@ class Remote:
         else:
             self._settle(error.id, (), refusal(error, asked.sql))
 
+    def _unadmitted(self, error: Error) -> None:
+        """Asking again would not help: every query is refused, and the connection is not made anew."""
+        self._refused = refusal(error, "")
+        self._stop.set()
+        for id, asked in list(self._asked.items()):
+            if asked.settled.is_set():
+                self._session.closed(id, error.message)
+            self._settle(id, (), self._refused)
+
     def _settle(self, id: str, columns: tuple[str, ...], refused: HeadwaterError | None) -> None:
         asked = self._asked.get(id)
         if asked is not None:
             asked.columns, asked.refused = columns, refused
             asked.settled.set()
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _got(self, path: str, sql: str = "") -> dict[str, Any]:
         base = "http" + self._url.removeprefix("ws").removesuffix("/v1/ws")
         try:
             with urllib.request.urlopen(base + path, timeout=10) as response:
                 return dict(json.load(response))
         except urllib.error.HTTPError as error:
-            return dict(json.load(error))
-        except OSError as error:
+            with error:
+                said = json.load(error)["error"]
+            raise refusal(msgspec.convert(said, Error), sql) from None
+        except (OSError, ValueError) as error:
             raise HeadwaterError(f"expected an answer from {base}, found {error}") from None
 
     def _not_here(self, what: str) -> NoReturn:
@@ -254,11 +270,21 @@ class Remote:
         )
 
 
+def wired(params: Params) -> Any:
+    if isinstance(params, Mapping):
+        return {name: to_wire(value) for name, value in params.items()}
+    return [to_wire(value) for value in params]
+
+
 def refusal(error: Error, sql: str) -> HeadwaterError:
     """The error the gateway met, as the one the caller would have met here."""
-    for kind in (SqlError, UnsupportedQuery):
-        if error.code == kind.code:
-            return kind(error.message, sql=sql, at=error.at, hint=error.hint)
-    if error.code == ProtocolError.code:
-        return ProtocolError(error.message, hint=error.hint)
-    return HeadwaterError(error.message, hint=error.hint)
+    kind = _ERRORS.get(error.code, HeadwaterError)
+    if issubclass(kind, SqlError):
+        return kind(error.message, sql=sql, at=error.at, hint=error.hint)
+    return kind(error.message, hint=error.hint)
+
+
+_ERRORS: dict[str, type[HeadwaterError]] = {
+    kind.code: kind
+    for kind in (SqlError, UnsupportedQuery, SourceError, ProtocolError, PermissionDenied, LimitExceeded)
+}

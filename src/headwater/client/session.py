@@ -52,8 +52,7 @@ class ClientSession:
     def failed(self, subscription: str, reason: str) -> None:
         with self.changed:
             if live := self.lives.get(subscription):
-                live.reason = reason
-                live.stale()
+                live.failed(reason)
                 self.changed.notify_all()
 
     def closed(self, subscription: str, reason: str) -> None:
@@ -70,13 +69,16 @@ class ClientSession:
             self._touched = {live.id for live in moved if live.waiting}
             for live in gaps:
                 live.stale()
+            for live in moved:
+                live.tell()
             self.changed.notify_all()
         for live in gaps:
             self._on_gap(live.id)
 
     def stale(self) -> None:
-        """The connection is gone: rows stay, and say so."""
+        """The connection is gone: rows stay, and say so. How far the next one is, it will tell."""
         with self.changed:
+            self.position = -1
             for live in self.lives.values():
                 live.stale()
             self._touched.update(self.lives)

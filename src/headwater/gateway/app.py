@@ -44,9 +44,12 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
     async def state(request: Request) -> Response:
         return JSONResponse(status(server.url, server.pipeline, server.hub, rate))
 
+    async def position(request: Request) -> Response:
+        return await answered(lambda: {"position": server.pipeline.source.position()})
+
     async def explain(request: Request) -> Response:
         sql, params = request.query_params.get("sql", ""), request.query_params.get("params", "[]")
-        return await answered(lambda: server.explain(sql, params_from_json(params)))
+        return await answered(lambda: {"text": server.explain(sql, params_from_json(params))})
 
     async def page(request: Request) -> Response:
         return FileResponse(_PAGE / "index.html")
@@ -56,6 +59,7 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
             Route("/", page),
             Route("/health", health),
             Route("/v1/status", state),
+            Route("/v1/position", position),
             Route("/v1/explain", explain),
             WebSocketRoute("/v1/ws", socket),
             *extra,
@@ -73,12 +77,14 @@ def params_from_json(text: str) -> list[Value] | dict[str, Value]:
         raise ProtocolError(f"expected params as a JSON list or object, found {text!r}") from None
     if isinstance(given, dict):
         return {name: from_wire(value) for name, value in given.items()}
-    return [from_wire(value) for value in given]
+    if isinstance(given, list):
+        return [from_wire(value) for value in given]
+    raise ProtocolError(f"expected params as a JSON list or object, found {text!r}")
 
 
-async def answered(explain: Callable[[], str]) -> Response:
+async def answered(answer: Callable[[], dict[str, Any]]) -> Response:
     try:
-        return JSONResponse({"text": await asyncio.to_thread(explain)})
+        return JSONResponse(await asyncio.to_thread(answer))
     except HeadwaterError as error:
         at = error.at if isinstance(error, SqlError) else None
         body = {"code": error.code, "message": error.message, "hint": error.hint, "at": at}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import tempfile
 import threading
 from pathlib import Path
 
@@ -35,6 +37,11 @@ def default_data_dir(source_name: str) -> Path:
     return home / "headwater" / hashlib.blake2b(source_name.encode(), digest_size=8).hexdigest()
 
 
+def _scratch(url: str) -> Path | None:
+    """Tables in memory are gone with the process, and so is all that was logged of them."""
+    return Path(tempfile.mkdtemp(prefix="headwater-")) if url.startswith("memory:") else None
+
+
 class Server:
     def __init__(
         self,
@@ -49,10 +56,11 @@ class Server:
     ) -> None:
         self.url = url
         source = open_source(url)
+        self._scratch = _scratch(url) if data_dir is None else None
         try:
             self.pipeline = Pipeline(
                 source,
-                data_dir or default_data_dir(source.name),
+                data_dir or self._scratch or default_data_dir(source.name),
                 lambda job: make_runner(runner, job),
                 grid=grid,
                 epoch_s=epoch_s,
@@ -61,6 +69,7 @@ class Server:
             )
         except BaseException:
             source.close()
+            self._clear()
             raise
         self.hub = Hub(self.pipeline)
         self._stop = threading.Lock()
@@ -72,7 +81,7 @@ class Server:
             self.pipeline.start()
             self.hub.start()
         except BaseException:
-            self.pipeline.close()
+            self.close()
             raise
         return self
 
@@ -81,7 +90,14 @@ class Server:
             if not self._stopped:
                 self._stopped = True
                 self.hub.stop()
-                self.pipeline.close()
+                try:
+                    self.pipeline.close()
+                finally:
+                    self._clear()
+
+    def _clear(self) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def explain(self, sql: str, params: Given = ()) -> str:
         planned = self.pipeline.plan(sql, params)

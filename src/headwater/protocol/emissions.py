@@ -3,11 +3,12 @@ in front for each subscriber."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
 from headwater.model.emission import Diff, Emission, Fields, Result, RowChange, Swap
+from headwater.model.errors import ProtocolError
 from headwater.protocol.messages import WireChange, WireDiff, WireResult, WireSwap
 from headwater.protocol.values import from_wire, row_to_wire, to_wire
 
@@ -76,7 +77,9 @@ def from_message(message: WireResult | WireDiff | WireSwap) -> Emission:
     match message:
         case WireResult():
             columns = tuple(message.columns)
-            rows = tuple(dict(zip(columns, map(from_wire, row), strict=True)) for row in message.rows)
+            rows = tuple(_row(columns, row) for row in message.rows)
+            if len(rows) != len(message.hashes):
+                raise ProtocolError(f"expected a hash for each of {len(rows)} rows, found {len(message.hashes)}")
             return Result(seq, prev, gen, position, rows, tuple(message.hashes), columns)
         case WireDiff():
             return Diff(seq, prev, gen, position, tuple(_from_change(change) for change in message.changes))
@@ -84,6 +87,12 @@ def from_message(message: WireResult | WireDiff | WireSwap) -> Emission:
             return Swap(seq, prev, gen, position, tuple((a, b) for a, b in message.pairs))
         case _:
             assert_never(message)
+
+
+def _row(columns: tuple[str, ...], values: list[Any]) -> Fields:
+    if len(columns) != len(values):
+        raise ProtocolError(f"expected rows of {len(columns)} values, found one of {len(values)}")
+    return dict(zip(columns, map(from_wire, values), strict=True))
 
 
 def _from_change(change: WireChange) -> RowChange:
