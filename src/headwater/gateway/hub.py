@@ -10,14 +10,14 @@ import logging
 import select
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.gateway.window import Resume, Window
-from headwater.log.record import Record, offset_of
-from headwater.log.segment import OLDEST, SegmentReader
+from headwater.log.record import offset_of
+from headwater.log.segment import SegmentReader
 from headwater.model.emission import Emission
 from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resync
 from headwater.pipeline.pipeline import Pipeline
@@ -28,6 +28,7 @@ _WAIT_S = 0.25
 _QUIET_PROGRESS_S = 0.05
 _LINGER_S = 5.0
 _ORPHANED_S = 60.0
+_BROKEN_HINT = "the log is damaged: restore it from a backup, or start with a fresh data directory"
 _log = logging.getLogger("headwater.hub")
 
 
@@ -58,6 +59,15 @@ class Subscription:
     started: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Something to hand over once all cells of the session have passed `tx`. An emission can be made up for."""
+
+    tx: int
+    deliver: Callable[[], None]
+    is_emission: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """`inbox` holds what has come from its cells and is not aligned yet."""
@@ -66,7 +76,7 @@ class Session:
     eager: bool = False
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     cells: Counter[int] = field(default_factory=Counter)
-    inbox: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
+    inbox: list[Due] = field(default_factory=list)
     position: int = -1
 
 
@@ -87,7 +97,7 @@ class Hub:
         self._pipeline, self._limits = pipeline, pipeline.limits
         self._lock = threading.RLock()
         self._windows: dict[int, Window] = {}
-        self._by_instance: dict[int, list[Subscription]] = {}
+        self._by_instance: dict[int, dict[Subscription, None]] = {}
         self._idle: dict[int, float] = {}
         self._sessions: set[Session] = set()
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
@@ -123,24 +133,38 @@ class Hub:
 
     def subscribe(self, session: Session, id: str, planned: Planned, resume: Resume | None = None) -> None:
         """Joins the window, or makes it; blocks while a new template's table is read."""
-        instance = planned.instance.id
+        subscription = Subscription(id, session, planned, self._pipeline.cell_of(planned), resume)
         with self._lock:
-            if self.subscriptions >= self._limits.subscriptions_max:
-                raise LimitExceeded(f"expected at most {self._limits.subscriptions_max} subscriptions")
-            subscription = Subscription(id, session, planned, self._pipeline.cell_of(planned), resume)
-            session.subscriptions[id] = subscription
-            self.subscriptions += 1
-            session.cells[subscription.cell] += 1
-            self._idle.pop(instance, None)
-            self._by_instance.setdefault(instance, []).append(subscription)
-            window = self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
-            if window.state is not None:
+            self._check(subscription)
+            others = self._join(subscription)
+            window = self._windows.setdefault(planned.instance.id, Window(planned.instance.id, self._pipeline.gen))
+            if window.reason is not None:
+                session.inbox.append(Due(0, _failing(subscription, window.reason)))
+            elif window.state is not None:
                 self._begin(subscription, window)
-                self._flush(session)
-                return
-            first = len(self._by_instance[instance]) == 1
+            self._flush(session)
+            first = not others and window.reason is None and window.state is None
         if first:
             self._ask(session, id, planned)
+
+    def _check(self, subscription: Subscription) -> None:
+        if subscription.session not in self._sessions:
+            raise HeadwaterError("expected an open session, found one that was closed")
+        if self.subscriptions >= self._limits.subscriptions_max:
+            raise LimitExceeded(f"expected at most {self._limits.subscriptions_max} subscriptions")
+        if (reason := self._pipeline.runner.broken.get(subscription.cell)) is not None:
+            raise HeadwaterError(reason, hint=_BROKEN_HINT)
+
+    def _join(self, subscription: Subscription) -> int:
+        """Registers the subscription; how many others look at the same window."""
+        session, instance = subscription.session, subscription.planned.instance.id
+        session.subscriptions[subscription.id] = subscription
+        session.cells[subscription.cell] += 1
+        self.subscriptions += 1
+        self._idle.pop(instance, None)
+        joined = self._by_instance.setdefault(instance, {})
+        joined[subscription] = None
+        return len(joined) - 1
 
     def _ask(self, session: Session, id: str, planned: Planned) -> None:
         try:
@@ -162,9 +186,8 @@ class Hub:
             session.cells[subscription.cell] -= 1
             session.cells += Counter()
             instance = subscription.planned.instance.id
-            others = self._by_instance.get(instance, [])
-            if subscription in others:
-                others.remove(subscription)
+            others = self._by_instance.get(instance, {})
+            others.pop(subscription, None)
             if not others:
                 self._by_instance.pop(instance, None)
                 self._idle[instance] = time.monotonic() + (0.0 if forget else _LINGER_S)
@@ -177,8 +200,12 @@ class Hub:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if not self._round():
-                self._wait()
+            try:
+                if not self._round():
+                    self._wait()
+            except Exception:
+                _log.exception("a round of the hub failed; the next one follows")
+                self._stop.wait(_WAIT_S)
 
     def _wait(self) -> None:
         if len(self.cells) == 1:
@@ -188,37 +215,64 @@ class Hub:
 
     def catch_up(self) -> None:
         """Reads what earlier lives of this server left in the diff partitions: the history that clients resume from."""
-        for cell in self.cells:
-            while records := cell.reader.poll():
-                for record in records:
-                    self._take(cell, decode_report(record.payload))
+        for number, cell in enumerate(self.cells):
+            try:
+                while records := cell.reader.poll():
+                    for record in records:
+                        self._take(cell, decode_report(record.payload))
+            except LogError as error:
+                _log.error("the diffs of cell %d are damaged and set aside; it writes new ones: %s", number, error)
+                cell.reader.close()
+                self._pipeline.set_aside_diffs(number)
+                self.cells[number] = CellProgress(SegmentReader(self._pipeline.layout.diffs(number)))
         for window in self._windows.values():
-            window.state = None
+            window.state = window.reason = None
             self._idle[window.instance] = time.monotonic() + _ORPHANED_S
 
     def _round(self) -> bool:
         """One pass over the cells: take what they appended, then let each session move as far as it may."""
         with self._lock:
-            taken = 0
-            for cell in self.cells:
-                for record in self._poll(cell):
-                    self._take(cell, decode_report(record.payload))
-                    taken += 1
+            taken = sum(self._read(number, cell) for number, cell in enumerate(self.cells))
             self._advance(taken > 0)
             self._expire()
+            for number, reason in self._pipeline.runner.broken.items():
+                self._break(number, reason)
         return taken > 0
 
-    def _poll(self, cell: CellProgress) -> list[Record]:
-        """Diffs that were cleared away before we read them are made up for by snapshots."""
+    def _read(self, number: int, cell: CellProgress) -> int:
+        """Diffs that cannot be read, or were cleared away before we read them, are made up for by snapshots."""
         try:
-            return cell.reader.poll()
+            records = cell.reader.poll()
         except LogError as error:
-            _log.error("reading diffs: %s", error)
-            cell.reader.seek(OLDEST)
-            for instance in [one for one, window in self._windows.items() if window.state is not None]:
-                self._windows[instance].state = None
-                self._resync(self._windows[instance], "overflow")
-            return []
+            _log.error("reading the diffs of cell %d: %s", number, error)
+            cell.reader.skip()
+            self._renew_cell(number)
+            return 1
+        for record in records:
+            try:
+                self._take(cell, decode_report(record.payload))
+            except Exception:
+                _log.exception("reading the diffs of cell %d at offset %d", number, record.offset)
+                self._renew_cell(number)
+        return len(records)
+
+    def _renew_cell(self, number: int) -> None:
+        """Nothing we hold of this cell can be trusted any more; of windows nobody looks at, we forget the cell."""
+        lost = [
+            window
+            for instance, window in self._windows.items()
+            if all(one.cell == number for one in self._by_instance.get(instance, ()))
+        ]
+        for window in lost:
+            window.state = None
+        self._resync("overflow", *lost)
+
+    def _break(self, number: int, reason: str) -> None:
+        """A cell that can never go on ends what depended on it, and says why."""
+        for session in list(self._sessions):
+            for subscription in [one for one in session.subscriptions.values() if one.cell == number]:
+                self._windows.pop(subscription.planned.instance.id, None)
+                self._closer(subscription, reason)()
 
     def _take(self, cell: CellProgress, report: Report) -> None:
         for event in events_of(report, self._pipeline.gen, self._pipeline.names):
@@ -230,13 +284,15 @@ class Hub:
 
     def _event(self, event: Event) -> None:
         window = self._windows.setdefault(event.instance, Window(event.instance, self._pipeline.gen))
+        if event.instance not in self._by_instance:
+            self._idle.setdefault(event.instance, time.monotonic() + _LINGER_S)
         if event.emission is None:
             self._ended(window, event)
             return
         try:
             news = window.take(event.emission, self._limits.history_emissions_max)
         except Resync as gap:
-            self._resync(window, gap.message)
+            self._resync(gap.message, window)
             return
         for subscription in self._by_instance.get(event.instance, ()):
             if subscription.started and news:
@@ -252,27 +308,46 @@ class Hub:
         for emission in window.opening(subscription.resume):
             self._put(subscription, emission.seq, emission)
         inbox = subscription.session.inbox
-        inbox.append((window.state.seq, lambda: sink.ready(subscription.id, position)))
+        inbox.append(Due(window.state.seq, lambda: sink.ready(subscription.id, position), is_emission=True))
 
     def _put(self, subscription: Subscription, tx: int, emission: Emission) -> None:
         sink = subscription.session.sink
-        subscription.session.inbox.append((tx, lambda: sink.emit(subscription.id, emission)))
+        inbox = subscription.session.inbox
+        inbox.append(Due(tx, lambda: sink.emit(subscription.id, emission), is_emission=True))
 
-    def _resync(self, window: Window, reason: str) -> None:
-        """The chain broke on our side: ask the cell for a snapshot; subscribers keep what they have until it comes."""
-        subscriptions = self._by_instance.get(window.instance, [])
+    def _resync(self, reason: str, *windows: Window) -> None:
+        """The chain broke on our side: ask the cell for snapshots; subscribers keep what they have until those come."""
+        subscriptions = [one for window in windows for one in self._by_instance.get(window.instance, ())]
         for subscription in subscriptions:
             subscription.started, subscription.resume = False, None
             subscription.session.sink.resync(subscription.id, reason)
-        if subscriptions:
-            self._pipeline.subscribe(subscriptions[0].planned)
+        try:
+            self._pipeline.subscribe(*{one.planned.instance.id: one.planned for one in subscriptions}.values())
+        except HeadwaterError as error:
+            for subscription in subscriptions:
+                self._closer(subscription, error.message)()
+
+    def renew(self, session: Session, begin: Callable[[], None]) -> None:
+        """What the session was sent got lost on its way: after `begin`, every subscription gets a fresh result."""
+        with self._lock:
+            begin()
+            session.inbox = [due for due in session.inbox if not due.is_emission]
+            for subscription in session.subscriptions.values():
+                subscription.started, subscription.resume = False, None
+                session.sink.resync(subscription.id, "overflow")
+                window = self._windows.get(subscription.planned.instance.id)
+                if window is not None and window.state is not None and window.reason is None:
+                    self._begin(subscription, window)
+            self._flush(session)
 
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):
             end = self._closer if event.kind == "closed" else _failing
-            subscription.session.inbox.append((event.tx, end(subscription, event.reason)))
+            subscription.session.inbox.append(Due(event.tx, end(subscription, event.reason)))
+        window.reason = event.reason
         if event.kind == "closed":
             self._windows.pop(window.instance, None)
+            self._idle.pop(window.instance, None)
 
     def _closer(self, subscription: Subscription, reason: str) -> Callable[[], None]:
         def close() -> None:
@@ -285,22 +360,26 @@ class Hub:
     # — alignment
 
     def _advance(self, moved: bool) -> None:
-        quiet = moved or time.monotonic() >= self._quiet_at
         due = time.monotonic() >= self._quiet_at
         for session in list(self._sessions):
-            if session.inbox or (session.eager and moved) or (due and quiet):
+            if session.inbox or (session.eager and moved) or due:
                 self._flush(session)
         if due:
             self._quiet_at = time.monotonic() + _QUIET_PROGRESS_S
 
     def _flush(self, session: Session) -> None:
-        """Hands over what every cell of the session has passed, in commit order, then the position that is complete."""
+        """Hands over what every cell of the session has passed, in commit order, then the position that is complete.
+
+        A cell that the session has only begun to use may be behind: nothing moves until it has caught up.
+        """
         aligned, position = self._aligned(session.cells)
-        ready = sorted((item for item in session.inbox if offset_of(item[0]) <= aligned), key=lambda item: item[0])
+        if position < session.position:
+            return
+        ready = sorted((due for due in session.inbox if offset_of(due.tx) <= aligned), key=lambda due: due.tx)
         if ready:
-            session.inbox = deque(item for item in session.inbox if offset_of(item[0]) > aligned)
-            for _, deliver in ready:
-                deliver()
+            session.inbox = [due for due in session.inbox if offset_of(due.tx) > aligned]
+            for due in ready:
+                due.deliver()
         if ready or position > session.position:
             session.position = position
             session.sink.progress(position)
@@ -311,10 +390,12 @@ class Hub:
 
     def _expire(self) -> None:
         now = time.monotonic()
-        for instance in [one for one, at in self._idle.items() if at <= now]:
+        gone = [instance for instance, at in self._idle.items() if at <= now]
+        for instance in gone:
             del self._idle[instance]
             self._windows.pop(instance, None)
-            self._pipeline.unsubscribe(instance)
+        if gone:
+            self._pipeline.unsubscribe(*gone)
 
 
 def _failing(subscription: Subscription, reason: str) -> Callable[[], None]:

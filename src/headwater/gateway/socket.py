@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
+import threading
+import time
 from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -36,6 +41,10 @@ from headwater.protocol.session import Drop, HangUp, Open, Send, ServerSession, 
 from headwater.protocol.values import from_wire
 
 _SLOW = 4408
+_TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
+_FAREWELL_S = 1.0
+_PATIENCE_HEARTBEATS = 10
+_log = logging.getLogger("headwater.socket")
 
 
 class Bodies:
@@ -57,20 +66,41 @@ class Bodies:
 
 
 class Outbox:
-    """Messages on their way to one socket, bounded in bytes; filled by any thread, emptied by the event loop."""
+    """Messages on their way to one socket, bounded in bytes; filled by any thread, emptied by the event loop.
+
+    At the limit it is *flooded*: what a fresh result makes up for is dropped, and goes on being dropped until `renew`.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bytes_max: int) -> None:
         self._loop, self._bytes_max = loop, bytes_max
-        self._messages: deque[bytes] = deque()
+        self._lock = threading.Lock()
+        self._messages: deque[tuple[bytes, bool]] = deque()
         self._bytes = 0
         self._filled = asyncio.Event()
-        self.overflowed = False
+        self.flooded_at: float | None = None
 
-    def put(self, data: bytes) -> None:
-        self._bytes += len(data)
-        self._messages.append(data)
-        if self._bytes > self._bytes_max:
-            self.overflowed = True
+    @property
+    def hopeless(self) -> bool:
+        """Even what nothing makes up for is too much."""
+        return self._bytes > self._bytes_max
+
+    def put(self, data: bytes, *, renewable: bool = False) -> None:
+        with self._lock:
+            if renewable and self.flooded_at is not None:
+                return
+            self._messages.append((data, renewable))
+            self._bytes += len(data)
+            if self._bytes - len(self._messages[0][0]) > self._bytes_max:  # one message always fits
+                self._flood()
+
+    def _flood(self) -> None:
+        self.flooded_at = self.flooded_at or time.monotonic()
+        self._messages = deque(message for message in self._messages if not message[1])
+        self._bytes = sum(len(data) for data, _ in self._messages)
+
+    def renew(self) -> None:
+        with self._lock:
+            self.flooded_at = None
 
     def ring(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and so is the socket
@@ -79,25 +109,24 @@ class Outbox:
     async def take(self) -> list[bytes]:
         await self._filled.wait()
         self._filled.clear()
-        taken = []
-        while self._messages:
-            data = self._messages.popleft()
-            self._bytes -= len(data)
-            taken.append(data)
+        with self._lock:
+            taken = [data for data, _ in self._messages]
+            self._messages.clear()
+            self._bytes = 0
         return taken
 
 
 class SocketSink:
     """The hub's sink of one socket. Messages gather until the progress that makes them count, then go out together."""
 
-    def __init__(self, outbox: Outbox, bodies: Bodies) -> None:
-        self._outbox, self._bodies = outbox, bodies
+    def __init__(self, outbox: Outbox, bodies: Bodies, ended: Callable[[str], None]) -> None:
+        self._outbox, self._bodies, self._ended = outbox, bodies, ended
 
     def emit(self, subscription: str, emission: Emission) -> None:
-        self._outbox.put(with_id(kind_of(emission), subscription, self._bodies.of(emission)))
+        self._outbox.put(with_id(kind_of(emission), subscription, self._bodies.of(emission)), renewable=True)
 
     def ready(self, subscription: str, position: int) -> None:
-        self.send(Ready(subscription, position))
+        self._outbox.put(encode_message(Ready(subscription, position)), renewable=True)
 
     def resync(self, subscription: str, reason: str) -> None:
         self.send(ResyncMessage(subscription, reason))
@@ -106,10 +135,12 @@ class SocketSink:
         self.send(Error("window_error", reason, subscription))
 
     def closed(self, subscription: str, reason: str) -> None:
+        self._ended(subscription)
         self.send(Closed(subscription, reason))
+        self._outbox.ring()
 
     def progress(self, position: int) -> None:
-        self.send(Progress(position))
+        self._outbox.put(encode_message(Progress(position)), renewable=True)
         self._outbox.ring()
 
     def send(self, message: Message) -> None:
@@ -122,21 +153,33 @@ class Socket:
         self._limits = server.pipeline.limits
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
-        self._sink = SocketSink(self._outbox, bodies)
+        self._loop = asyncio.get_running_loop()
+        self._sink = SocketSink(self._outbox, bodies, self._ended)
         self._session = server.hub.open(self._sink)
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        sending = asyncio.create_task(self._send())
-        beating = asyncio.create_task(self._beat())
+        """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
+        tasks = [asyncio.create_task(each) for each in (self._receive(), self._send(), self._beat())]
         try:
-            await self._receive()
-        except (WebSocketDisconnect, RuntimeError):
-            pass
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, beating, *self._opening):
+            for task in (*tasks, *self._opening.values()):
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.to_thread(self._server.hub.close, self._session)
+        if tasks[0] not in done:
+            await self._send_away()
+
+    async def _send_away(self) -> None:
+        """A peer that reads nothing will not read this either; it is not waited for."""
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            await asyncio.wait_for(self._websocket.close(_SLOW, _TOO_SLOW), _FAREWELL_S)
+
+    def _ended(self, id: str) -> None:
+        """Called by the hub's thread; the protocol belongs to the loop's."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._protocol.ended, id)
 
     async def _receive(self) -> None:
         while True:
@@ -154,11 +197,9 @@ class Socket:
                 case Send(message):
                     self._say(message)
                 case Open(subscribe):
-                    task = asyncio.create_task(self._open(subscribe))
-                    self._opening.add(task)
-                    task.add_done_callback(self._opening.discard)
+                    self._after(subscribe.id, partial(self._open, subscribe))
                 case Drop(id, forget):
-                    await asyncio.to_thread(self._server.hub.unsubscribe, self._session, id, forget=forget)
+                    self._after(id, partial(self._drop, id, forget))
                 case HangUp(code, reason):
                     await self._flush()
                     await self._websocket.close(code, reason)
@@ -167,13 +208,22 @@ class Socket:
                     assert_never(never)
         return True
 
+    def _after(self, id: str, what: Callable[[], Awaitable[None]]) -> None:
+        """What is asked of one subscription is done in the order it was asked."""
+        before = self._opening.get(id)
+        task = self._opening[id] = asyncio.create_task(_in_turn(before, what))
+        task.add_done_callback(lambda done: self._opening.pop(id) if self._opening.get(id) is done else None)
+
+    async def _drop(self, id: str, forget: bool) -> None:
+        await asyncio.to_thread(self._server.hub.unsubscribe, self._session, id, forget=forget)
+
     async def _open(self, subscribe: Subscribe) -> None:
         """Plans and subscribes on a thread: a slow hydration delays nobody else."""
         try:
             await asyncio.to_thread(self._subscribe, subscribe)
-        except HeadwaterError as error:
+        except Exception as error:
             self._protocol.ended(subscribe.id)
-            self._say(error_message(error, subscribe.id))
+            self._say(error_message(_told(error), subscribe.id))
 
     def _subscribe(self, subscribe: Subscribe) -> None:
         params = subscribe.params
@@ -205,12 +255,15 @@ class Socket:
         self._outbox.ring()
 
     async def _send(self) -> None:
-        while True:
-            for data in await self._outbox.take():
-                await self._websocket.send_text(data.decode())
-            if self._outbox.overflowed:
-                await self._websocket.close(_SLOW, "expected a reader that keeps up, found one too slow: resume later")
-                return
+        """Sends what gathers; a flooded outbox that has drained is filled afresh, so many times and no more."""
+        floods = 0
+        while floods < self._limits.outbox_resyncs_max:
+            began = time.monotonic()
+            while self._outbox.flooded_at is None:
+                for data in await self._outbox.take():
+                    await self._websocket.send_text(data.decode())
+            floods = 1 if time.monotonic() - began > self._patience_s else floods + 1
+            await asyncio.to_thread(self._server.hub.renew, self._session, self._outbox.renew)
 
     async def _flush(self) -> None:
         await asyncio.sleep(0)
@@ -218,8 +271,29 @@ class Socket:
         await asyncio.sleep(0.01)
 
     async def _beat(self) -> None:
-        """Silence is not a stall: a progress now and then, whatever happens."""
-        while True:
+        """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""
+        while not self._outbox.hopeless:
             await asyncio.sleep(self._limits.heartbeat_ms / 1000)
+            flooded_at = self._outbox.flooded_at
+            if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
+                return
             if self._session.position >= 0:
-                self._say(Progress(self._session.position))
+                self._sink.progress(self._session.position)
+
+    @property
+    def _patience_s(self) -> float:
+        return _PATIENCE_HEARTBEATS * self._limits.heartbeat_ms / 1000
+
+
+async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    await what()
+
+
+def _told(error: Exception) -> HeadwaterError:
+    """What a subscriber hears of an error; one that was never meant to happen is for the log, not for the wire."""
+    if isinstance(error, HeadwaterError):
+        return error
+    _log.error("a subscription failed", exc_info=error)
+    return HeadwaterError("the server met an error of its own", hint="its log has the details")

@@ -45,7 +45,7 @@ class History:
 
 @dataclass(slots=True)
 class Window:
-    """`state` is None until the cell has sent a result."""
+    """`state` is None until the cell has sent a result; `reason` says why it has none just now, if it failed."""
 
     instance: int
     gen: int
@@ -73,7 +73,7 @@ class Window:
         """A snapshot of what we have is no news; a result that starts a new chain replaces everything."""
         if self.state is not None and result.seq <= self.state.seq:
             return False
-        self.state = apply(State(), result)
+        self.state, self.reason = apply(State(), result), None
         if not self.history.emissions or self.history.emissions[-1].seq != result.seq:
             self.history.emissions.clear()
         return True

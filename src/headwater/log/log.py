@@ -50,7 +50,7 @@ class LogWriter(Protocol):
 
 class LogReader(Protocol):
     """Reads one log in order, in any process. It sees a record only once it is durable, and never sees two different
-    records at one offset. A damaged record raises `Corrupt`, again and again: it is never skipped.
+    records at one offset. A damaged record raises `Corrupt`, again and again, until `skip` passes it over.
 
     Used by one thread at a time. The log need not exist yet.
     """
@@ -66,6 +66,9 @@ class LogReader(Protocol):
         """What is there now, at least one record if there is any, else nothing. Never blocks.
         An offset that was truncated raises `LogError`.
         """
+
+    def skip(self) -> None:
+        """After `poll` raised: goes on from the next record that reads. For logs that can spare one, for no others."""
 
     def wait(self, timeout_s: float) -> bool:
         """True as soon as `poll` has something to give; False when the time is over. Sleeps meanwhile."""

@@ -20,6 +20,7 @@ from headwater.model.errors import LogError
 from headwater.model.limits import DEFAULT
 
 OLDEST = 0
+_SKIP_RECORDS_MAX = 64
 
 
 class SegmentReader:
@@ -60,6 +61,27 @@ class SegmentReader:
             records.append(record)
             size += len(record.payload)
         return records
+
+    def skip(self) -> None:
+        """After `poll` raised: to the next record that reads. For logs that can spare one, and never for others."""
+        head, segment = self._look(), self._segment
+        if head is None:
+            return
+        if segment is None or not self._skip_within(segment, head):
+            later = [base for base in list_segments(self._directory) if base > self.offset]
+            self.seek(later[0] if later else head.next_offset)
+
+    def _skip_within(self, segment: SegmentFile, head: Head) -> bool:
+        """A record names its offset: that of the next few is looked for, byte by byte."""
+        limit = _limit(segment, head)
+        for offset in range(self._offset + 1, min(self._offset + _SKIP_RECORDS_MAX, head.next_offset)):
+            place = segment.find(self._place + 1, offset, limit)
+            if place is not None:
+                self._place, self._offset = place, offset
+                return True
+        if segment.base == head.segment:
+            self._place, self._offset = limit, head.next_offset
+        return segment.base == head.segment
 
     def wait(self, timeout_s: float) -> bool:
         bell = self._doorbell()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 FIRST_OFFSET = 1  # so that a tx is never 0, the seq of a subscriber who has seen nothing
 HEADER_BYTES = 24
+OFFSET_AT = 8  # where in the header the offset stands
 _CRC = struct.Struct("<I")
 _REST = struct.Struct("<IQII")
 _ORDINAL_BITS = 16
@@ -75,6 +76,11 @@ def pack(offset: int, kind: Kind, generation: int, payload: Payload) -> list[byt
     for part in parts:
         crc = zlib.crc32(part, crc)
     return [_CRC.pack(crc), rest, *parts]
+
+
+def offset_bytes(offset: int) -> bytes:
+    """The offset as a header holds it."""
+    return offset.to_bytes(8, "little")
 
 
 def packed_bytes(header: memoryview) -> int:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwater.log.record import HEADER_BYTES, Flaw, Record, packed_bytes, unpack
+from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Record, offset_bytes, packed_bytes, unpack
 from headwater.model.errors import Corrupt
 
 _SUFFIX = ".segment"
@@ -104,6 +104,15 @@ class SegmentFile:
             if isinstance(found, Flaw):
                 return
             place, offset = end_of(place, found), offset + 1
+
+    def find(self, start: int, offset: int, limit: int) -> int | None:
+        """Where, from `start` on, a good record of that offset begins; it need not follow from the one before."""
+        data, at = self._pread(start, limit - start), -1
+        while (at := data.find(offset_bytes(offset), at + 1)) >= 0:
+            place = start + at - OFFSET_AT
+            if place >= start and not isinstance(self.read(place, offset, limit), Flaw):
+                return place
+        return None
 
     def corrupt(self, place: int, flaw: Flaw) -> Corrupt:
         return Corrupt(

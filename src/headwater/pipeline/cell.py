@@ -6,6 +6,7 @@ of the log. The clock tells it only when to write a manifest.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,16 +15,17 @@ from typing import assert_never
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
-from headwater.engine.edits import Emitted
+from headwater.engine.edits import Emitted, Entry
 from headwater.log.frame import Frame, decode_frame
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
+from headwater.model.errors import Corrupt
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.pipeline.activation import logged_since, read_rows
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
-from headwater.pipeline.manifest import Manifest, read_manifest, write_manifest
+from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
 from headwater.pipeline.records import (
     Activate,
     Capture,
@@ -39,6 +41,8 @@ from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Instance
 
 _DIFF_SEGMENTS = 8
+_GONE = "its table was changed or dropped while the query was set up: subscribe again"
+_log = logging.getLogger("headwater.cell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ class Cell:
         self._number, self.applied, self._position = 0, 0, 0
         self._ended_boot = 0
         self._boots: dict[int, int] = {}
+        self._strangers: list[Entry] = []
+        self._asked: dict[int, int] = {}
         self._positions: dict[int, int] = {}
         self._dataflow = self._restore()
         self._emitted = self._last_emitted()
@@ -152,12 +158,16 @@ class Cell:
 
     def _restore(self) -> Dataflow:
         partition = (self.config.grid.partition(self.config.number)[0], self.config.grid.queries)
-        manifest = read_manifest(self._directory)
-        if manifest is None:
-            return Dataflow(partition=partition, limits=self.config.limits)
-        self._number, self.applied, self._position = manifest.number, manifest.offset, manifest.position
-        self._boots, self._ended_boot = dict(manifest.boots), manifest.ended
-        return Dataflow.load(self._state, manifest.state, partition=partition, limits=self.config.limits)
+        for manifest in read_manifests(self._directory):
+            try:
+                state = Dataflow.load(self._state, manifest.state, partition=partition, limits=self.config.limits)
+            except Corrupt as error:
+                _log.error("manifest %d is passed over: %s", manifest.number, error)
+                continue
+            self._number, self.applied, self._position = manifest.number, manifest.offset, manifest.position
+            self._boots, self._ended_boot = dict(manifest.boots), manifest.ended
+            return state
+        return Dataflow(partition=partition, limits=self.config.limits)
 
     def _last_emitted(self) -> int:
         last = self._diffs.last()
@@ -172,6 +182,7 @@ class Cell:
     # — one step
 
     def _take(self, records: list[Record]) -> None:
+        """Parts of a transaction whose last one is still to come are read again after a crash: they do not count."""
         first = self.applied + 1
         for framed, group in groupby(records, key=lambda record: record.kind is Kind.FRAME):
             if framed:
@@ -179,13 +190,26 @@ class Cell:
             else:
                 for record in group:
                     self._control(record)
-        if not self._pending.parts:
-            self.applied = records[-1].offset
-        emitted = self._dataflow.take()
+        self.applied = self._pending.parts[0].offset - 1 if self._pending.parts else records[-1].offset
+        emitted = self._emitted_now()
         if self.applied > self._emitted:
             self._append(first, self.applied, emitted)
             self._emitted = self.applied
         self._positions.clear()
+        self._asked.clear()
+
+    def _position_of(self, entry: Entry) -> int:
+        """That of its transaction; a snapshot, which repeats an older tx, is right for when it was asked for."""
+        position = self._positions.get(entry.tx)
+        return self._asked.get(entry.instance, self._position) if position is None else position
+
+    def _emitted_now(self) -> Emitted:
+        emitted = self._dataflow.take()
+        if self._strangers:
+            emitted.index.extend(self._strangers)
+            emitted.index.sort(key=lambda entry: (entry.tx, entry.instance))
+            self._strangers = []
+        return emitted
 
     def _append(self, first: int, to: int, emitted: Emitted) -> None:
         config = self.config
@@ -195,7 +219,7 @@ class Cell:
             config.number,
             config.epoch,
             config.attempt,
-            self._positions,
+            {entry.tx: self._position_of(entry) for entry in emitted.index},
             emitted,
         )
         self._diffs.append(Kind.DIFFS, report)
@@ -220,6 +244,7 @@ class Cell:
         """The frames that this record completes: itself, or all parts with the last one's offset."""
         frame = decode_frame(record.payload, tables=known, offset=record.offset)
         if frame.part is None:
+            self._pending.parts.clear()
             yield frame
             return
         if frame.part[0] == 0:
@@ -231,6 +256,8 @@ class Cell:
             self._pending.parts.clear()
 
     def _control(self, record: Record) -> None:
+        self._pending.parts.clear()  # parts are appended together: what stands between them cut them off
+        self._positions[tx_of(record.offset, 0)] = self._position
         if record.kind in (Kind.REPORT, Kind.LEASE, Kind.ANSWER, Kind.DECISION, Kind.SNAPSHOT, Kind.DIFFS):
             return
         match decode_control(record):
@@ -271,9 +298,19 @@ class Cell:
         self._dataflow.activate(template, rows)
 
     def _subscribe(self, subscribe: Subscribe, offset: int) -> None:
+        if not self._dataflow.knows(subscribe.template):
+            self._refuse(subscribe, offset)
+            return
         instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
         if self._dataflow.subscribe(instance, tx_of(offset, 0)):
             self._boots[instance.id] = subscribe.boot
+            self._asked.setdefault(instance.id, self._position)
+
+    def _refuse(self, subscribe: Subscribe, offset: int) -> None:
+        """Its table went away between the asking and this record. No cell owns it: the first one answers."""
+        if self.config.number == 0:
+            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, _GONE)
+            self._strangers.append(entry)
 
     def _end(self, instance: int) -> None:
         self._boots.pop(instance, None)

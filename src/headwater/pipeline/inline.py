@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from headwater.model.errors import Fenced
+from headwater.model.errors import Corrupt, Fenced
 from headwater.pipeline.cell import Cell, CellConfig
 from headwater.pipeline.runner import Job
 
@@ -22,6 +22,7 @@ class InlineRunner:
         self._job = job
         self._stop = threading.Event()
         self.failures: dict[int, str] = {}
+        self.broken: dict[int, str] = {}
         self._threads = [
             threading.Thread(target=self._run, args=(cell,), name=f"headwater-cell-{cell}", daemon=True)
             for cell in range(job.grid.cells)
@@ -46,12 +47,16 @@ class InlineRunner:
 
     def _run(self, number: int) -> None:
         """A cell that raises is made anew from its manifest, as Spark would retry its task."""
-        attempt = 0
+        attempt, job = 0, self._job
         while not self._stop.is_set():
             try:
-                self._attempt(CellConfig(self._job.layout, self._job.grid, number, self._job.boot, 0, attempt))
+                self._attempt(CellConfig(job.layout, job.grid, number, job.boot, 0, attempt, job.limits))
                 return
             except Fenced:
+                return
+            except Corrupt as error:
+                self.failures[number] = self.broken[number] = f"cell {number} cannot go on: {error.message}"
+                _log.error("%s", self.broken[number])
                 return
             except Exception as error:
                 attempt += 1

@@ -30,7 +30,12 @@ _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 def read_manifest(directory: Path) -> Manifest | None:
     """The newest manifest that reads, or none."""
-    return next(_readable(directory, newest_first=True), None)
+    return next(read_manifests(directory), None)
+
+
+def read_manifests(directory: Path) -> Iterator[Manifest]:
+    """Those that read, the newest first."""
+    return _readable(directory, newest_first=True)
 
 
 def oldest_manifest(directory: Path) -> Manifest | None:
@@ -39,7 +44,7 @@ def oldest_manifest(directory: Path) -> Manifest | None:
 
 
 def _readable(directory: Path, *, newest_first: bool) -> Iterator[Manifest]:
-    for path in sorted(directory.glob("manifest-*"), key=_number, reverse=newest_first):
+    for path in sorted(_manifests(directory), key=_number, reverse=newest_first):
         with contextlib.suppress(msgspec.MsgspecError, OSError):
             yield _DECODER.decode(path.read_bytes())
 
@@ -47,16 +52,19 @@ def _readable(directory: Path, *, newest_first: bool) -> Iterator[Manifest]:
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Renames the manifest into place, then drops older ones and the files none of the kept needs."""
     write_durably(directory / f"manifest-{manifest.number}", msgspec.msgpack.encode(manifest))
-    paths = sorted(directory.glob("manifest-[0-9]*"), key=_number)
-    for path in paths[:-_KEPT]:
+    for path in sorted(_manifests(directory), key=_number)[:-_KEPT]:
         path.unlink(missing_ok=True)
-    kept = [_DECODER.decode(path.read_bytes()) for path in paths[-_KEPT:]]
+    kept = _readable(directory, newest_first=True)
     _sweep(directory / "state", {file for one in kept for file in one.files})
 
 
+def _manifests(directory: Path) -> list[Path]:
+    """Those in place: one that was still being written beside its place never counts."""
+    return [path for path in directory.glob("manifest-*") if path.name.rpartition("-")[2].isdigit()]
+
+
 def _number(path: Path) -> int:
-    tail = path.name.rpartition("-")[2]
-    return int(tail) if tail.isdigit() else -1
+    return int(path.name.rpartition("-")[2])
 
 
 def _sweep(directory: Path, needed: set[str]) -> None:

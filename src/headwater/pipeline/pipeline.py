@@ -5,15 +5,17 @@ It answers nobody: what subscribers see is read from the diff partitions by the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from headwater.engine.params import partition_of
 from headwater.log.segment import SegmentWriter
-from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.pipeline.activation import hydrate
@@ -25,8 +27,8 @@ from headwater.pipeline.records import Activate, Control, EndEpoch, Schema, Subs
 from headwater.pipeline.records import Capture as CaptureRecord
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
-from headwater.plan.planner import Planned, effective_sql, plan
-from headwater.plan.template import Template
+from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
+from headwater.plan.template import Instance, Template
 from headwater.sources.source import Source
 from headwater.sql.params import Given
 
@@ -49,21 +51,20 @@ class Pipeline:
     ) -> None:
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
-        self._lock = DirectoryLock(data_dir)
-        try:
-            self.layout.make(self.grid.cells)
-            self._log = SegmentWriter(self.layout.log, limits=limits)
-            self._catalog = self._opened_catalog()
-        except BaseException:
-            self._lock.release()
-            raise
         self._activating = threading.Lock()
         self._declared: dict[str, Table] = {}
-        self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
-        self.capture = Capture(source, self._log, self._resumed_position(), limits, self._on_schema)
-        self.capture.tables = self._catalog.tables
-        self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
         self._reading_since: int | None = None
+        self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
+        with contextlib.ExitStack() as opened:
+            self._lock = DirectoryLock(data_dir)
+            opened.callback(self._lock.release)
+            self.layout.make(self.grid.cells)
+            self._log = opened.enter_context(SegmentWriter(self.layout.log, limits=limits))
+            self._catalog = self._opened_catalog()
+            self.capture = Capture(source, self._log, self._resumed_position(), limits, self._on_schema)
+            self.capture.tables = self._catalog.tables
+            self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
+            self._opened = opened.pop_all()
         self._retention = Retention(
             self.layout,
             self.grid.cells,
@@ -103,24 +104,28 @@ class Pipeline:
 
     def close(self) -> None:
         """Ends the cells through the log, then lets go of everything."""
-        self._lease.cancel()
-        self._retention.stop()
-        self.capture.stop()
-        end = self._append(EndEpoch(self.boot))
-        self.runner.stop(end)
-        self._log.close()
-        self.source.close()
-        self._lock.release()
+        with self._opened:
+            self._opened.callback(self.source.close)
+            self._lease.cancel()
+            self._retention.stop()
+            self.capture.stop()
+            self.runner.stop(self._end())
+
+    def _end(self) -> int:
+        """The offset of the end record; where none can be written any more, the cells are stopped without."""
+        try:
+            return self._append(EndEpoch(self.boot))
+        except LogError as error:
+            _log.error("the cells are stopped without a word: %s", error)
+            return self._log.next_offset
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
-        """Binds against the schema we know; if that fails, against the one the origin has now."""
-        if self._declared:
-            try:
-                return plan(sql, self._tables(), params)
-            except SqlError:
-                pass
-        self._declared = {table.name: table for table in self.source.tables()}
-        return plan(sql, self._tables(), params)
+        """Binds against the tables we capture; what these do not answer, against those the origin has now."""
+        try:
+            return plan(sql, dict(self._catalog.tables), params)
+        except SqlError:
+            self._declared = {table.name: table for table in self.source.tables()}
+            return plan(sql, self._tables(), params)
 
     def table(self, name: str) -> Table:
         return self._tables()[name]
@@ -128,18 +133,21 @@ class Pipeline:
     def cell_of(self, planned: Planned) -> int:
         return partition_of(planned.template, planned.instance, self.grid.queries) * self.grid.writes
 
-    def subscribe(self, planned: Planned) -> int:
-        """Appends the subscription; its result, or a snapshot, comes out of its cell. Returns the record's offset."""
-        self._activate(planned)
-        instance = planned.instance
-        return self._append(
-            Subscribe(
-                instance.template, instance.id, instance.values, instance.limit, instance.offset, self._catalog.boot
-            )
-        )
+    def subscribe(self, *planned: Planned) -> None:
+        """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each."""
+        for one in planned:
+            self._activate(one)
+        self._append_many(_subscription(one.instance, self.boot) for one in planned)
 
-    def unsubscribe(self, instance: int) -> None:
-        self._append(Unsubscribe(instance))
+    def unsubscribe(self, *instances: int) -> None:
+        self._append_many(Unsubscribe(instance) for instance in instances)
+
+    def set_aside_diffs(self, cell: int) -> None:
+        """Diffs that do not read any more: the cell, which must not run yet, begins anew with those after its state."""
+        damaged = self.layout.diffs(cell)
+        beside = damaged.with_name(f"{damaged.name}-damaged")
+        shutil.rmtree(beside, ignore_errors=True)
+        damaged.rename(beside)
 
     # — activation
 
@@ -154,14 +162,23 @@ class Pipeline:
             self.source.prepare(effective_sql(template, planned.instance, table))
             self._reading_since = self._log.next_offset
             try:
-                activate = self._hydrated(template, table, self._reading_since)
-                self._retention.activated(self._append(activate), activate.files)
+                self._activated(template, self._hydrated(template, table, self._reading_since))
             finally:
                 self._reading_since = None
+
+    def _activated(self, template: Template, activate: Activate) -> None:
+        """Logs the activation. Under capture's lock: a table that changes its shape is logged before or after."""
+        with self.capture.lock:
+            if not _still_fits(template, self._catalog.tables.get(template.table)):
+                raise SourceError(
+                    f"expected the table {template.table} to stay as it was while it was read, found it changed",
+                    hint="subscribe again",
+                )
+            self._retention.activated(self._append(activate), activate.since, activate.files)
             self._catalog.arranged.add((template.table, template.keys))
             names = tuple(output.name for output in template.outputs)
             self._catalog.templates[template.id] = Known(template.table, names)
-            self._catalog.write(self.layout.catalog)
+        self._catalog.write(self.layout.catalog)
 
     def _hydrated(self, template: Template, table: Table, since: int) -> Activate:
         if (template.table, template.keys) in self._catalog.arranged:
@@ -217,7 +234,6 @@ class Pipeline:
         position = last_position(self.layout.log, self._catalog.position)
         found = self.source.position()
         if found < position:
-            self._lock.release()
             raise SourceError(
                 f"expected the source at position {position} or later, found it at {found}: it is another database, "
                 "or an older copy of it",
@@ -227,6 +243,10 @@ class Pipeline:
 
     def _append(self, control: Control) -> int:
         return self._log.append(*encode_control(control))
+
+    def _append_many(self, controls: Iterable[Control]) -> None:
+        """One write and one fsync for all of them."""
+        self._log.append_many([encode_control(control) for control in controls])
 
     def _settled(self) -> None:
         """The position is kept beside the log: no frame may be left in it."""
@@ -238,3 +258,14 @@ class Pipeline:
 
     def _tables(self) -> dict[str, Table]:
         return {**self._declared, **self._catalog.tables}
+
+
+def _still_fits(template: Template, table: Table | None) -> bool:
+    try:
+        return table is not None and template_from_sql(template.sql, table).id == template.id
+    except SqlError:
+        return False
+
+
+def _subscription(instance: Instance, boot: int) -> Subscribe:
+    return Subscribe(instance.template, instance.id, instance.values, instance.limit, instance.offset, boot)

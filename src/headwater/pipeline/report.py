@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import pyarrow as pa
 
 from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
 from headwater.model.emission import Diff, Result
@@ -55,8 +56,7 @@ def encode_report(
     span: tuple[int, int], position: int, cell: int, epoch: int, attempt: int, positions: dict[int, int], what: Emitted
 ) -> bytes:
     payload = encode(what) if what.index else b""
-    told = {entry.tx: positions.get(entry.tx, position) for entry in what.index}
-    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), told, payload))
+    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, payload))
 
 
 def decode_report(payload: bytes) -> Report:
@@ -70,13 +70,20 @@ def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
     """In commit order. Windows of templates that nobody knows by name any more are passed over."""
     if not report.emitted:
         return
-    emitted = decode(report.emitted)
+    emitted = _decoded(report.emitted)
     emissions = {template: _emissions(emitted, template, report, gen, names) for template in _templates(emitted)}
     for entry in emitted.index:
         if entry.kind in ("error", "closed"):
             yield Event(entry.instance, entry.tx, entry.kind, None, entry.reason)
         elif (read := emissions[entry.template]) is not None:
             yield Event(entry.instance, entry.tx, entry.kind, next(read))
+
+
+def _decoded(payload: bytes) -> Emitted:
+    try:
+        return decode(payload)
+    except (msgspec.MsgspecError, pa.ArrowException, ValueError) as error:
+        raise Corrupt(f"expected the emissions of a step, found what does not read: {error}") from None
 
 
 def _templates(emitted: Emitted) -> set[str]:

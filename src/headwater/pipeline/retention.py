@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError
@@ -17,6 +18,15 @@ from headwater.sources.source import Source
 
 _EVERY_S = 5.0
 _log = logging.getLogger("headwater.retention")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an activation at log offset `offset` reads: hydration files, and the log from `since` on."""
+
+    offset: int
+    since: int
+    files: tuple[str, ...]
 
 
 class Retention:
@@ -34,7 +44,8 @@ class Retention:
     ) -> None:
         self._layout, self._cells, self._writer, self._source = layout, cells, log, source
         self._position, self._floor, self._settled = position, floor, settled
-        self._files = [(log.next_offset, path.name) for path in layout.hydration.iterdir()]
+        self._kept = [Kept(log.next_offset, log.first_offset, tuple(path.name for path in layout.hydration.iterdir()))]
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-retention", daemon=True)
 
@@ -53,9 +64,10 @@ class Retention:
             except (HeadwaterError, OSError) as error:
                 _log.warning("nothing was cleared away this time: %s", error)
 
-    def activated(self, offset: int, files: Iterable[str]) -> None:
-        """These files are needed until every cell is past the activation at this offset."""
-        self._files.extend((offset, file) for file in files)
+    def activated(self, offset: int, since: int, files: Iterable[str]) -> None:
+        """These files, and the log from `since` on, are needed until every cell is past the activation at `offset`."""
+        with self._lock:
+            self._kept.append(Kept(offset, since, tuple(files)))
 
     def sweep(self) -> None:
         """Both manifests of a cell must be able to replay, so the older one says what may go."""
@@ -64,10 +76,12 @@ class Retention:
         offsets = [manifest.offset for manifest in manifests if manifest is not None]
         if len(offsets) < self._cells:
             return
-        floor = self._floor()
-        needed = min(offsets if floor is None else [*offsets, floor])
+        under_way = self._floor()  # asked for first: what ends after this is in `_kept` by then
+        with self._lock:
+            passed = [one for one in self._kept if one.offset <= min(offsets)]
+            self._kept = [one for one in self._kept if one.offset > min(offsets)]
+            floors = [one.since for one in self._kept] + ([] if under_way is None else [under_way])
         self._settled()
-        self._writer.truncate(needed)
-        for offset, file in [one for one in self._files if one[0] < needed]:
+        self._writer.truncate(min([*offsets, *floors]))
+        for file in (file for one in passed for file in one.files):
             (self._layout.hydration / file).unlink(missing_ok=True)
-            self._files.remove((offset, file))

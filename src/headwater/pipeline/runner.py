@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,3 +35,7 @@ class Runner(Protocol):
     @property
     def failure(self) -> str | None:
         """Why the cells do not run just now, if so."""
+
+    @property
+    def broken(self) -> Mapping[int, str]:
+        """The cells that can never go on, because what they must read is damaged; and the reason."""

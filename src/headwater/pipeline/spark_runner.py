@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.runner import Job
 
@@ -31,6 +31,7 @@ class SparkRunner:
         self._query: Any = None
         self._failure: str | None = None
         self.restarts = 0
+        self.broken: dict[int, str] = {}
         self._watcher = threading.Thread(target=self._watch, name="headwater-spark", daemon=True)
 
     @property
@@ -118,6 +119,7 @@ class SparkRunner:
 
     def _restart(self) -> None:
         self._failure = self._reason()
+        self.broken = self._damaged()
         _log.error("the Spark job ended and is started again: %s", self._failure)
         self._stopping.wait(_BACKOFF_S[min(self.restarts, len(_BACKOFF_S) - 1)])
         self.restarts += 1
@@ -125,11 +127,20 @@ class SparkRunner:
             self._query = self._started()
             self._failure = None
 
+    def _said(self) -> dict[int, str]:
+        """The last words of the cells that failed."""
+        files = {cell: self._job.layout.failure(cell) for cell in range(self._job.grid.cells)}
+        return {cell: file.read_text().strip().splitlines()[-1] for cell, file in files.items() if file.exists()}
+
+    def _damaged(self) -> dict[int, str]:
+        corrupt = f"{Corrupt.__module__}.{Corrupt.__qualname__}: "
+        said = {cell: words.partition(corrupt)[2] for cell, words in self._said().items()}
+        return {cell: f"cell {cell} cannot go on: {words}" for cell, words in said.items() if words}
+
     def _reason(self) -> str:
         """What the cells themselves said of it; Spark's own words run to 46 lines."""
-        files = [self._job.layout.failure(cell) for cell in range(self._job.grid.cells)]
-        said = [file.read_text().strip().splitlines()[-1] for file in files if file.exists()]
+        said = self._said()
         if said:
-            return "; ".join(said)
+            return "; ".join(said.values())
         error = self._query.exception()
         return "no reason given" if error is None else str(error).splitlines()[0][:300]
