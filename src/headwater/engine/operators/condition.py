@@ -77,7 +77,7 @@ class Tested:
 class Condition:
     """`on` None holds for every pair."""
 
-    def __init__(self, left: Table, right: Table, on: Expr | None) -> None:
+    def __init__(self, left: Table, right: Table, on: Expr | None, *, null_aware: bool = False) -> None:
         self.equations = [] if on is None else [each for part in conjuncts(on) if (each := equation(part, left, right))]
         used = {ref.name for ref in columns_of(on)} if on is not None else set()
         self._left = [n for n, name in enumerate(left.names) if name in used]
@@ -87,7 +87,7 @@ class Condition:
         columns = [*(left.columns[n] for n in self._left), *(right.columns[n] for n in self._right)]
         self._table = Table("", tuple(columns))
         self._schema = self._table.arrow
-        certain = on is None or _certain(on, self.equations)
+        certain = on is None or (not null_aware and _certain(on, self.equations))
         self._test = None if on is None or certain else Expressions([_as_truth(on)], self._table)
 
     def test(self, pairs: Pairs) -> Tested:
@@ -138,7 +138,7 @@ def _numeric(ref: ColumnRef) -> bool:
 
 def _certain(on: Expr, equations: list[Equation]) -> bool:
     """One INTEGER with another: their hashes are equal only where they are, so there is nothing left to test."""
-    if len(equations) != 1 or not (isinstance(on, Call) and on.name in ("=", "is")):
+    if len(equations) != 1 or not (isinstance(on, Call) and on.name == "="):
         return False
     return equations[0].left.type is equations[0].right.type is Type.INTEGER
 

@@ -26,6 +26,7 @@ _SHIFTS = tuple(np.uint64(each) for each in (30, 27, 31, 1, 63))
 
 def mixed(bits: Uint64s) -> Uint64s:
     """splitmix64's finaliser: no two inputs have one output."""
+    bits = bits + _GOLDEN  # or 0, of all values, would be its own hash
     bits = (bits ^ (bits >> _SHIFTS[0])) * _FIRST
     bits = (bits ^ (bits >> _SHIFTS[1])) * _SECOND
     return bits ^ (bits >> _SHIFTS[2])
@@ -33,7 +34,7 @@ def mixed(bits: Uint64s) -> Uint64s:
 
 def combined(left: Uint64s, right: Uint64s) -> Uint64s:
     """One hash of two; their order counts."""
-    return mixed(((left << _SHIFTS[3]) | (left >> _SHIFTS[4])) + _GOLDEN + right)
+    return mixed(((left << _SHIFTS[3]) | (left >> _SHIFTS[4])) + right)
 
 
 def key_hash(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str], count: int) -> Uint64s:

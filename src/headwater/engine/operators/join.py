@@ -15,11 +15,13 @@ from headwater.engine.operators.condition import Pairs
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.hashing import combined
 from headwater.engine.operators.kept import State
-from headwater.engine.operators.mark import UNMATCHED, Matches
+from headwater.engine.operators.mark import UNKNOWN, UNMATCHED, Matches
 from headwater.engine.operators.sides import Keyed, Sides
 from headwater.engine.work import Work
 from headwater.model.schema import Table
 from headwater.sql.relation import Join, columns_of
+
+_ABSENT = np.uint64(0x6E6F626F64796865)  # stands for the partner of a padded row
 
 
 class JoinOperator:
@@ -35,9 +37,9 @@ class JoinOperator:
         left, right = self._sides.left.keyed(inputs[0]), self._sides.right.keyed(inputs[1])
         parts = self._inner(left, right)
         if self._left is not None:
-            parts.append(self._padded(self._left.step(left, right).only(UNMATCHED), left_is_there=True))
+            parts.append(self._padded(self._left.step(left, right).only(UNMATCHED, UNKNOWN), left_is_there=True))
         if self._right is not None:
-            parts.append(self._padded(self._right.step(right, left).only(UNMATCHED), left_is_there=False))
+            parts.append(self._padded(self._right.step(right, left).only(UNMATCHED, UNKNOWN), left_is_there=False))
         self._sides.absorb(left, right)
         return together(parts, self.table).consolidated()
 
@@ -66,7 +68,7 @@ class JoinOperator:
         other = self._sides.right.table if left_is_there else self._sides.left.table
         nulls = [pa.nulls(len(batch), column.type.arrow) for column in other.columns]
         columns = [*batch.rows.columns, *nulls] if left_is_there else [*nulls, *batch.rows.columns]
-        absent = np.zeros(len(batch), np.uint64)
+        absent = np.full(len(batch), _ABSENT)
         id = combined(batch.id, absent) if left_is_there else combined(absent, batch.id)
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self._schema), id, batch.tx, batch.diff)
 

@@ -103,7 +103,7 @@ class Sides:
 
     @classmethod
     def of(cls, left: Table, right: Table, on: Expr | None, work: Work, *, null_aware: bool = False) -> Sides:
-        condition = Condition(left, right, on)
+        condition = Condition(left, right, on, null_aware=null_aware)
         equations = condition.equations
         collations = tuple(each.collation for each in equations)
         safe = tuple(each.null_safe for each in equations)

@@ -64,7 +64,6 @@ class Timeline:
     tx: Int64s
     before: Int64s
     after: Int64s
-    first: Bools
     last: Bools
 
 
@@ -79,9 +78,10 @@ def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timel
     total = np.cumsum(change, axis=0)
     length = np.diff(np.append(begin, len(key)))
     after = total - np.repeat(total[begin] - change[begin], length, axis=0) + initial
-    first = np.zeros(len(key), np.bool_)
-    first[begin] = True
-    return Timeline(key, tx, after - change, after, first, np.append(first[1:], True))
+    last = np.zeros(len(key), np.bool_)
+    last[begin[1:] - 1] = True
+    last[-1:] = True
+    return Timeline(key, tx, after - change, after, last)
 
 
 def _summed(key: Uint64s, values: Int64s) -> Counted:
