@@ -7,10 +7,11 @@ import sqlite3
 from collections import Counter
 from random import Random
 
+from tests.sql.test_golden import SCRIPT, TABLES, blocks
+from tests.sql.written import FUZZ
+
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from sql.test_golden import SCRIPT, TABLES, blocks
-from sql.written import FUZZ
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\[[^\]]*\]|`[^`]*`|\w+|<>|<=|>=|==|!=|\|\||<<|>>|->>|->|\S")
 _STRANGE = """NOT IS NULL ( ) , COLLATE AS BETWEEN AND IN CASE WHEN END ESCAPE ISNULL - + ~ . * INTERVAL ANY ILIKE

@@ -10,17 +10,20 @@ from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
 from headwater.sql.literal import write
 from headwater.sql.render import render, render_key, render_output
+from headwater.sql.tree import key_text, tree
 
 _WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
+_WHY_DERIVED = {"incremental": "every operator follows the changes of its inputs"}
 
 
-def explain(planned: Planned, table: Table, notes: Iterable[str] = ()) -> str:
+def explain(planned: Planned, table: Table | None = None, notes: Iterable[str] = ()) -> str:
+    """`table` is asked for where the template has no relation of its own."""
     template, instance = planned.template, planned.instance
     every_note = [*planned.notes, *notes]
     sections = (
         [f"template {template.id}", f"instance {instance.id}"],
-        [f"strategy {planned.strategy}: {_WHY.get(planned.strategy, 'chosen by the planner')}"],
-        ["plan", *_tree(list(_operators(template, instance, table)))],
+        [f"strategy {planned.strategy}: {_why(planned)}"],
+        ["plan", *_tree(list(_operators(template, instance)), _origin(template, table))],
         _listed("params", [f":p{n} {key} = {write(value)}" for n, key, value in _params(template, instance)]),
         ["effective query", f"  {effective_sql(template, instance, table)}"],
         _listed("notes", every_note),
@@ -28,22 +31,42 @@ def explain(planned: Planned, table: Table, notes: Iterable[str] = ()) -> str:
     return "\n".join(line for section in sections for line in section)
 
 
-def _operators(template: Template, instance: Instance, table: Table) -> Iterator[str]:
+def _why(planned: Planned) -> str:
+    reasons = _WHY if planned.template.relation is None else _WHY_DERIVED
+    return reasons.get(planned.strategy, "chosen by the planner")
+
+
+def _operators(template: Template, instance: Instance) -> Iterator[str]:
     """Top first: the result flows upwards."""
     if template.framed:
         yield f"limit {'all' if instance.limit is None else instance.limit} offset {instance.offset}"
     if template.ordered:
-        yield f"order {', '.join(render_key(key, table.name) for key in template.order)}"
+        yield f"order {', '.join(_ordered(template))}"
     yield f"project {', '.join(render_output(output) for output in template.outputs)}"
     if template.where is not None:
         yield f"filter {render(template.where)}"
     if template.keys:
         yield f"join params on {', '.join(f'{key} = :p{n}' for n, key, _ in _params(template, instance))}"
-    yield f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"
 
 
-def _tree(lines: Sequence[str]) -> list[str]:
-    return [f"  {'   ' * depth}{'└─ ' if depth else ''}{line}" for depth, line in enumerate(lines)]
+def _ordered(template: Template) -> Iterator[str]:
+    for key in template.order:
+        yield render_key(key, template.table) if template.relation is None else key_text(key)
+
+
+def _origin(template: Template, table: Table | None) -> list[str]:
+    if template.relation is not None:
+        return list(tree(template.relation))
+    assert table is not None
+    return [f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"]
+
+
+def _tree(above: Sequence[str], below: Sequence[str]) -> list[str]:
+    lines = [f"{'   ' * (depth - 1)}{'└─ ' if depth else ''}{line}" for depth, line in enumerate(above)]
+    depth = len(above)
+    first, *rest = below
+    lines += [f"{'   ' * (depth - 1)}└─ {first}", *(f"{'   ' * depth}{line}" for line in rest)]
+    return [f"  {line}" for line in lines]
 
 
 def _params(template: Template, instance: Instance) -> list[tuple[int, str, Value]]:

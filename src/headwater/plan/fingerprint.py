@@ -13,6 +13,11 @@ def template_id(table: str, sql: str) -> str:
     return xxhash.xxh3_128_hexdigest(f"{table}\0{sql}".encode("utf-8", "surrogatepass"))
 
 
+def relation_name(text: str) -> str:
+    """No table is called so: names of the origin do not begin with `~` where we make one."""
+    return "~" + xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
+
+
 def instance_id(template: str, values: Row, limit: int | None, offset: int) -> int:
     """63 bits, so that it fits a signed 64-bit column."""
     parts = [template, len(values), *values, limit, offset]

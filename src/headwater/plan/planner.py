@@ -10,11 +10,12 @@ from sqlglot import exp
 
 from headwater.model.schema import Table
 from headwater.model.value import Type
+from headwater.plan.derived import derived_from_sql, derived_notes, derived_sql, derived_template
 from headwater.plan.fingerprint import instance_id, template_id
-from headwater.plan.lift import canonical, lift
+from headwater.plan.lift import Lifted, canonical, lift
 from headwater.plan.order import distinct_keys, effective_order
 from headwater.plan.template import Instance, Template
-from headwater.sql.bind import Tables, bind, bind_parsed
+from headwater.sql.bind import Tables, bind, bind_parsed, is_plain
 from headwater.sql.chain import chain, operands
 from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.literal import write
@@ -36,33 +37,54 @@ class Planned:
 def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
     """The template a query belongs to, and the constants that make it this query."""
     bound = bind(query, tables, params) if isinstance(query, str) else query
-    every = tables if isinstance(tables, Sequence) else list(tables.values())
-    table = next(table for table in every if table.name == bound.table)
     lifted = lift(bound.where)
-    template = _template(table, [name for name, _ in lifted.keys], lifted.rest, bound)
+    keys = [name for name, _ in lifted.keys]
+    if bound.relation is not None:
+        return _planned(derived_template(bound, bound.relation, keys, lifted.rest), lifted, bound, derived_notes(bound))
+    table = next(table for table in _every(tables) if table.name == bound.table)
+    template = _template(table, keys, lifted.rest, bound)
+    return _planned(template, lifted, bound, _notes(template, bound, table))
+
+
+def _planned(template: Template, lifted: Lifted, bound: Query, notes: Iterable[str]) -> Planned:
     values = tuple(value for _, value in lifted.keys)
     id = instance_id(template.id, values, bound.limit, bound.offset)
     instance = Instance(id, template.id, values, bound.limit, bound.offset)
-    return Planned(template, instance, notes=tuple(_notes(template, bound, table)))
+    return Planned(template, instance, notes=tuple(notes))
 
 
-def template_from_sql(template_sql: str, table: Table) -> Template:
-    """Bind a template's canonical text again, perhaps against a newer version of its table."""
+def _every(tables: Tables) -> Sequence[Table]:
+    return tables if isinstance(tables, Sequence) else list(tables.values())
+
+
+def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
+    """Bind a template's canonical text again, perhaps against newer versions of its tables."""
     parsed = parse(template_sql)
+    every = [tables] if isinstance(tables, Table) else _every(tables)
+    if not is_plain(parsed.select):
+        return derived_from_sql(parsed, every)
+    return _plain_from_sql(parsed, every)
+
+
+def _plain_from_sql(parsed: Parsed, tables: Sequence[Table]) -> Template:
     keys, rest = _take_keys(parsed)
     parsed.select.set("where", exp.Where(this=reduce(_and_nodes, rest)) if rest else None)
-    bound = bind_parsed(parsed, [table], {"limit": 0, "offset": 0})
+    bound = bind_parsed(parsed, tables, {"limit": 0, "offset": 0})
+    table = next(table for table in tables if table.name == bound.table)
     names = [column.name for key in keys if (column := find(table.columns, key))]
     return _template(table, names, canonical(bound.where), bound)
 
 
-def effective_sql(template: Template, instance: Instance, table: Table) -> str:
-    """The effective query of an instance as SQLite runs it: the oracle of everything else."""
+def effective_sql(template: Template, instance: Instance, table: Table | None = None) -> str:
+    """The effective query of an instance as SQLite runs it: the oracle of everything else. Derived templates need no
+    table for it: theirs is their own text."""
+    if template.relation is not None:
+        return derived_sql(template, instance)
     keys = [f"{quote(name)} = {write(value)}" for name, value in zip(template.keys, instance.values, strict=True)]
     where = [*keys, *([render_operand(template.where)] if template.where is not None else [])]
     limit = -1 if instance.limit is None else instance.limit
     frame = f"LIMIT {limit} OFFSET {instance.offset}" if template.framed else ""
-    return _select(table.name, template.outputs, where, template.order, frame)
+    return _select(template.table, template.outputs, where, template.order, frame)
 
 
 def _template(table: Table, keys: Sequence[str], rest: Sequence[Expr], bound: Query) -> Template:

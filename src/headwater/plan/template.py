@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from headwater.model.value import Row
 from headwater.sql.expr import Expr, OrderKey, Output
+from headwater.sql.relation import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,9 @@ class Template:
     `sql` is the canonical text with lifted constants as `:p1, :p2, …`; binding it again gives an equal template.
     `order` is the effective order: the user's keys, then the identity columns; empty where the result is unordered.
     A template is `framed` when it has LIMIT or OFFSET; their numbers belong to the instance.
+
+    With a `relation` the template is over its columns, and `table` is a name made from it: `~` and a fingerprint. Then
+    `sql` is ordered by the whole effective order.
     """
 
     id: str
@@ -28,6 +32,7 @@ class Template:
     outputs: tuple[Output, ...]
     order: tuple[OrderKey, ...]
     framed: bool
+    relation: Relation | None = None
 
     @property
     def ordered(self) -> bool:

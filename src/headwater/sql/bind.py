@@ -1,11 +1,10 @@
-"""From text to a bound query: one table, its columns resolved, every expression typed, parameters put in.
+"""From text to a bound query: names resolved, every expression typed, parameters put in.
 
-What SELECT can do beyond that is refused with its place and a hint. Never plans, never touches data.
+The rows of one table are bound here; everything that needs a relation, in `whole`. Never plans, never touches data.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,18 +13,18 @@ from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
-from headwater.model.value import Value
-from headwater.sql import literal, types
 from headwater.sql.chain import parts
-from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr, OrderKey, Output
-from headwater.sql.grammar import Plus
+from headwater.sql.expr import ColumnRef, Expr, OrderKey, Output
+from headwater.sql.frame import is_constant, limit, offset, order_key, ordinal
+from headwater.sql.grouping import calls_in
 from headwater.sql.names import did_you_mean, listed
-from headwater.sql.operators import bind_expr
+from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.params import Given, bind_params
 from headwater.sql.parse import Parsed, parse, span
 from headwater.sql.query import Query
-from headwater.sql.render import render
-from headwater.sql.scope import Bound, Scope, bound_column
+from headwater.sql.scope import Bound, Scope, Source, bound_column
+from headwater.sql.statement import Joined
+from headwater.sql.whole import bind_whole
 
 Tables = Mapping[str, Table] | Sequence[Table]
 
@@ -40,50 +39,55 @@ def bind(sql: str, tables: Tables, params: Given = ()) -> Query:
 
 
 def bind_parsed(parsed: Parsed, tables: Tables, params: Given = ()) -> Query:
-    scope = _scope(parsed, tables, params)
+    every = tables.values() if isinstance(tables, Mapping) else tables
     select = parsed.select
-    columns = list(_result(scope, select.expressions))
+    if not is_plain(select):
+        return bind_whole(parsed, {table.name.lower(): table for table in every}, bind_params(parsed, params))
+    table = _table(parsed, every)
+    scope = Scope(
+        parsed.sql, (Source.of(table, select.args["from_"].alias or table.name),), bind_params(parsed, params)
+    )
+    columns = list(_result(scope, table, select.expressions))
     _refuse_duplicates(scope, columns)
     outputs = tuple(Output(name, bound.expr) for name, bound, _ in columns)
     inner = replace(scope, aliases=_aliases(columns))
     where = select.args.get("where")
     return Query(
         sql=parsed.sql,
-        table=scope.table.name,
+        table=table.name,
         outputs=outputs,
         where=tuple(parts("and", bind_expr(inner, where.this).expr)) if where else (),
         order=_order(inner, select.args.get("order"), [bound for _, bound, _ in columns]),
         framed=bool(select.args.get("limit")),
-        limit=_limit(scope, select.args.get("limit")),
-        offset=_offset(scope, select.args.get("offset")),
+        limit=limit(scope, select.args.get("limit")),
+        offset=offset(scope, select.args.get("offset")),
     )
-
-
-def is_constant(expr: Expr) -> bool:
-    """No column inside: the same for every row."""
-    match expr:
-        case ColumnRef():
-            return False
-        case Const():
-            return True
-        case Cast():
-            return is_constant(expr.arg)
-        case Call():
-            return all(is_constant(arg) for arg in expr.args)
-        case Case():
-            return is_constant(expr.default) and all(is_constant(part) for pair in expr.whens for part in pair)
 
 
 # The statement
 
 
-def _scope(parsed: Parsed, tables: Tables, params: Given) -> Scope:
+def is_plain(select: exp.Expr) -> bool:
+    """Rows of one table, each by itself: no relation is needed for it."""
+    if not isinstance(select, exp.Select) or isinstance(select.args.get("from_"), Joined | exp.Subquery):
+        return False
+    if any(select.args.get(clause) for clause in ("with_", "distinct", "group", "having")):
+        return False
+    inside = any(node is not select for node in select.find_all(exp.Query, exp.Values))
+    return not inside and not any(is_aggregate(call) for call in calls_in_select(select))
+
+
+def calls_in_select(select: exp.Select) -> Iterator[exp.Anonymous]:
+    for part in select.iter_expressions():
+        yield from calls_in(part)
+
+
+def _table(parsed: Parsed, tables: Iterable[Table]) -> Table:
     node = parsed.select.args.get("from_")
     if node is None:
         hint = "add FROM and a table"
         raise UnsupportedQuery("a SELECT without FROM never changes", sql=parsed.sql, at=span(parsed.select), hint=hint)
-    table = _find_table(parsed, node, tables.values() if isinstance(tables, Mapping) else tables)
-    return Scope(parsed.sql, table, node.alias or table.name, bind_params(parsed, params))
+    return _find_table(parsed, node, tables)
 
 
 def _find_table(parsed: Parsed, node: exp.Table, tables: Iterable[Table]) -> Table:
@@ -105,27 +109,28 @@ def _find_table(parsed: Parsed, node: exp.Table, tables: Iterable[Table]) -> Tab
 _Named = tuple[str, Bound, exp.Expr]
 
 
-def _result(scope: Scope, items: Sequence[exp.Expr]) -> Iterator[_Named]:
+def _result(scope: Scope, table: Table, items: Sequence[exp.Expr]) -> Iterator[_Named]:
     for item in items:
         if _is_star(scope, item):
-            for column in scope.table.columns:
+            for column in table.columns:
                 yield column.name, bound_column(column), item
         elif isinstance(item, exp.Alias):
             yield item.alias, bind_expr(scope, item.this), item
         else:
             bound = bind_expr(scope, item)
-            yield _own_name(item, bound.expr), bound, item
+            yield own_name(item, bound.expr), bound, item
 
 
 def _is_star(scope: Scope, item: exp.Expr) -> bool:
     if not isinstance(item, exp.Column) or not isinstance(item.this, exp.Star):
         return isinstance(item, exp.Star)
-    if item.table.lower() != scope.name.lower():
-        raise scope.error(f"no such table here: {item.table}", span(item), f"the table is known as {scope.name}")
+    name = scope.sources[0].name
+    if item.table.lower() != name.lower():
+        raise scope.error(f"no such table here: {item.table}", span(item), f"the table is known as {name}")
     return True
 
 
-def _own_name(item: exp.Expr, expr: Expr) -> str:
+def own_name(item: exp.Expr, expr: Expr) -> str:
     """SQLite's: a column's own name, else the text as written."""
     is_column = isinstance(item, exp.Column | exp.Boolean) and isinstance(expr, ColumnRef)
     return expr.name if is_column and isinstance(expr, ColumnRef) else str(item.meta["text"])
@@ -146,24 +151,14 @@ def _aliases(columns: Sequence[_Named]) -> dict[str, Bound]:
     return dict(reversed(named))
 
 
-# ORDER BY, LIMIT, OFFSET
+# ORDER BY
 
 
 def _order(scope: Scope, order: exp.Order | None, results: Sequence[Bound]) -> tuple[OrderKey, ...]:
     if order is None:
         return ()
-    keys = [_key(scope, ordered, results) for ordered in order.expressions]
+    keys = [order_key(scope, ordered, _key_expr(scope, ordered.this, results)) for ordered in order.expressions]
     return tuple(key for key in keys if not is_constant(key.expr))
-
-
-def _key(scope: Scope, ordered: exp.Ordered, results: Sequence[Bound]) -> OrderKey:
-    bound = _key_expr(scope, ordered.this, results)
-    collation = bound.collating.name or "BINARY"
-    if collation not in types.COLLATIONS:
-        raise scope.refusal(
-            f"the collation {collation} is not supported yet", span(ordered), "add COLLATE BINARY or COLLATE NOCASE"
-        )
-    return OrderKey(bound.expr, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")), collation)
 
 
 def _key_expr(scope: Scope, node: exp.Expr, results: Sequence[Bound]) -> Bound:
@@ -174,44 +169,9 @@ def _key_expr(scope: Scope, node: exp.Expr, results: Sequence[Bound]) -> Bound:
         return Bound(inner.expr, named.collating)
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in scope.aliases:
         return scope.aliases[node.name.lower()]
-    number = _ordinal(node)
+    number = ordinal(node)
     if number is None:
         return bind_expr(scope, node)
     if not 1 <= number <= len(results):
         raise scope.error(f"ORDER BY {number}: there are {len(results)} result columns", span(node))
     return results[number - 1]
-
-
-def _ordinal(node: exp.Expr) -> int | None:
-    """SQLite counts only a written integer, perhaps signed; a parameter is a constant like any other."""
-    if isinstance(node, exp.Neg | Plus):
-        inner = _ordinal(node.this)
-        return inner if inner is None or isinstance(node, Plus) else -inner
-    if not isinstance(node, exp.Literal) or node.is_string:
-        return None
-    value = literal.read_number(node.name)
-    return value if isinstance(value, int) and value < 1 << 31 else None
-
-
-def _limit(scope: Scope, node: exp.Limit | None) -> int | None:
-    """A negative limit is none."""
-    count = -1 if node is None else _count(scope, node.expression, "LIMIT")
-    return count if count >= 0 else None
-
-
-def _offset(scope: Scope, node: exp.Offset | None) -> int:
-    return 0 if node is None else max(_count(scope, node.expression, "OFFSET"), 0)
-
-
-def _count(scope: Scope, node: exp.Expr, word: str) -> int:
-    nothing = replace(scope, table=replace(scope.table, columns=(), key=()))
-    expr = bind_expr(nothing, node).expr
-    try:
-        value: Value = literal.with_affinity(literal.evaluate(render(expr)), "NUMERIC")
-    except sqlite3.Error as error:
-        raise scope.error(f"{word}: {error}", span(node)) from None
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63:
-        value = int(value)
-    if not isinstance(value, int):
-        raise scope.error(f"expected an integer for {word}, found {literal.write(value)}", span(node))
-    return value

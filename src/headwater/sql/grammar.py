@@ -20,7 +20,7 @@ from headwater.sql.names import words
 
 Span = tuple[int, int]
 E = TypeVar("E", bound=exp.Expr)
-ROWS = "ask for the rows of one table"
+ROWS = "ask for the rows themselves"
 
 OR, AND, NOT, EQUALITY, ORDERING, BITS, SUM, PRODUCT, CONCAT, COLLATE, UNARY = range(1, 12)
 
@@ -169,7 +169,8 @@ class Expressions(SQLiteParser):
     def _in(self, this: exp.Expr) -> exp.Expr:
         first = self._curr
         self._expect(TokenType.L_PAREN, "a list in parentheses after IN")
-        self._refuse_subquery(first)
+        if self._starts_query():
+            return exp.In(this=this, query=self._subquery(first))
         items = [] if self._match(TokenType.R_PAREN, advance=False) else self._parse_csv(lambda: self._tier(OR))
         self._expect(TokenType.R_PAREN, ")")
         return exp.In(this=this, expressions=items)
@@ -265,17 +266,26 @@ class Expressions(SQLiteParser):
         """Parentheses leave no node behind, as in SQLite, where `(a)` is still the column."""
         first = self._curr
         self._advance()
-        self._refuse_subquery(first)
+        if self._starts_query():
+            return self._subquery(first)
         this = self._tier(OR)
         if self._match(TokenType.COMMA, advance=False):
             raise self._unsupported("a row value is", first, "compare the columns one by one")
         self._expect(TokenType.R_PAREN, ")")
         return this
 
-    def _refuse_subquery(self, first: Token) -> None:
-        if self._curr and self._curr.text.upper() in ("SELECT", "WITH", "VALUES") and not self._quoted(self._curr):
-            self._skip_to_close()
-            raise self._unsupported("a subquery is", first)
+    def _starts_query(self) -> bool:
+        return self._operator() in ("SELECT", "WITH", "VALUES")
+
+    def _subquery(self, first: Token) -> exp.Subquery:
+        """A query whose parenthesis is open already."""
+        query = self._query()
+        self._expect(TokenType.R_PAREN, ")")
+        return self._placed(exp.Subquery(this=query), first)
+
+    def _query(self) -> exp.Expr:
+        """The grammar of statements knows what a query is."""
+        raise self._unsupported("a subquery is", self._curr)
 
     def _skip_to_close(self) -> None:
         depth = 1
@@ -287,8 +297,9 @@ class Expressions(SQLiteParser):
         first = self._curr
         self._advance()
         self._expect(TokenType.L_PAREN, "( after EXISTS")
-        self._skip_to_close()
-        raise self._unsupported("EXISTS is", first)
+        if not self._starts_query():
+            self.raise_error("expected SELECT", self._curr)
+        return exp.Exists(this=self._subquery(first))
 
     def _case(self) -> exp.Expr:
         self._advance()
@@ -338,21 +349,31 @@ class Expressions(SQLiteParser):
         return exp.Column(this=name, table=table, db=schema)
 
     def _call(self) -> exp.Expr:
-        first = self._curr
+        first, distinct = self._curr, False
         self._advance(2)
         if self._match(TokenType.STAR):
             args: list[exp.Expr] = [exp.Star()]
         elif self._match(TokenType.R_PAREN, advance=False):
             args = []
         else:
-            self._match(TokenType.DISTINCT)
+            distinct = bool(self._match(TokenType.DISTINCT))
             args = self._parse_csv(lambda: self._tier(OR))
         self._expect(TokenType.R_PAREN, ")")
-        if self._operator() in ("OVER", "FILTER") and (self._word(self._next) or self._next.text == "("):
-            raise self._unsupported(f"{self._operator()} is", first)
-        call = exp.Anonymous(this=first.text, expressions=args)
+        call = exp.Anonymous(this=first.text, expressions=args, distinct=distinct, filter=self._filter())
+        if self._operator() == "OVER" and (self._word(self._next) or self._next.text == "("):
+            raise self._unsupported("OVER is", first, "subscribe to the rows and number them in the application")
         call.meta["name"] = token_span(first)
         return call
+
+    def _filter(self) -> exp.Expr | None:
+        """`FILTER (WHERE …)` after a call."""
+        if self._operator() != "FILTER" or self._next.text != "(":
+            return None
+        self._advance(2)
+        self._expect(TokenType.WHERE, "WHERE")
+        condition = self._tier(OR)
+        self._expect(TokenType.R_PAREN, ")")
+        return condition
 
     # Tokens
 

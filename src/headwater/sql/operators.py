@@ -19,7 +19,7 @@ from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Funct
 from headwater.sql.grammar import Plus, Span
 from headwater.sql.names import did_you_mean
 from headwater.sql.parse import span
-from headwater.sql.scope import Bound, Scope, bound_column, find
+from headwater.sql.scope import Bound, Clause, Scope
 from headwater.sql.types import Collating, carried, compared
 
 NULL = Const(None, None)
@@ -55,6 +55,9 @@ def column(scope: Scope, node: exp.Column) -> Bound:
     name = node.name.lower()
     if name in CLOCKS and name.startswith("current_") and not node.table and not node.this.quoted:
         raise _volatile(scope, name, span(node))
+    meant = scope.alias(node)
+    if meant is not None:
+        return bind_expr(scope, node.replace(meant.copy()))
     return scope.resolve(node)
 
 
@@ -90,8 +93,7 @@ def boolean(scope: Scope, node: exp.Boolean) -> Bound:
 def _so_named(scope: Scope, node: exp.Boolean) -> Bound | None:
     """TRUE and FALSE are no reserved words: a column or alias of that name comes first."""
     name = "true" if node.this else "false"
-    column = find(scope.table.columns, name)
-    return bound_column(column) if column else scope.aliases.get(name)
+    return scope.named(name)
 
 
 def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
@@ -170,7 +172,10 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     """A constant ends up on the right, with the affinity of the other side."""
     collation = _collation(scope, compared(left.collating, right.collating), at)
     affinity = types.comparison_affinity(types.affinity(left.expr), types.affinity(right.expr))
-    args = _converted(left.expr, affinity), _converted(right.expr, affinity)
+    args = (
+        _stripped(_converted(left.expr, affinity), right.expr),
+        _stripped(_converted(right.expr, affinity), left.expr),
+    )
     if isinstance(args[0], Const) and not isinstance(args[1], Const):
         args, name = (args[1], args[0]), _MIRRORED.get(name, name)
     return Bound(Call(name, args, Type.INTEGER, collation), carried([left.collating, right.collating]))
@@ -179,6 +184,8 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
 def membership(scope: Scope, node: exp.In) -> Bound:
     """The left side's affinity and collation rule alone. `x IN ()` is allowed by SQLite, and false."""
     needle = bind_expr(scope, node.this)
+    if node.args.get("query"):
+        return _clause(scope, node).contains(scope, node, needle)
     if not node.expressions:
         return Bound(FALSE, carried([needle.collating]))
     items = [bind_expr(scope, item) for item in node.expressions]
@@ -199,8 +206,9 @@ def between(scope: Scope, node: exp.Between) -> Bound:
     collations = [_collation(scope, compared(value.collating, bound.collating), at) for bound in (low, high)]
     if collations[0] != collations[1]:
         return Bound(Call("and", (least.expr, most.expr), Type.INTEGER), all_carried)
-    bounds = (_converted(bound.expr, types.affinity(value.expr)) for bound in (low, high))
-    return Bound(Call("between", (value.expr, *bounds), Type.INTEGER, collations[0]), all_carried)
+    bounds = [_converted(bound.expr, types.affinity(value.expr)) for bound in (low, high)]
+    asked = next((_stripped(value.expr, bound) for bound in bounds if not isinstance(bound, Const)), value.expr)
+    return Bound(Call("between", (asked, *bounds), Type.INTEGER, collations[0]), all_carried)
 
 
 def like(scope: Scope, node: exp.Like) -> Bound:
@@ -265,7 +273,29 @@ def _cases(conditions: Sequence[Bound], results: Sequence[Bound], default: Bound
     return Case(whens, default.expr, types.common_type([*(then.type for _, then in whens), default.expr.type]))
 
 
+def scalar(scope: Scope, node: exp.Subquery) -> Bound:
+    return _clause(scope, node).scalar(scope, node)
+
+
+def existence(scope: Scope, node: exp.Exists) -> Bound:
+    return _clause(scope, node).exists(scope, node)
+
+
+def _clause(scope: Scope, node: exp.Expr) -> Clause:
+    if scope.clause is None:
+        raise scope.refusal("a subquery is not supported here", span(node), "pass the value as a parameter")
+    return scope.clause
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """min() and max() of several arguments are scalar functions."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    return name in AGGREGATES and (name not in ("min", "max") or len(node.expressions) == 1)
+
+
 def call(scope: Scope, node: exp.Anonymous) -> Bound:
+    if scope.clause is not None and is_aggregate(node):
+        return scope.clause.aggregate(scope, node)
     function = _function(scope, node)
     if function.name in ("like", "glob"):
         return _match(scope, function.name, node.expressions[0], node.expressions[1], *node.expressions[2:])
@@ -284,10 +314,13 @@ def call(scope: Scope, node: exp.Anonymous) -> Bound:
 
 
 def _function(scope: Scope, node: exp.Anonymous) -> Function:
-    name, count, at = node.name.lower(), len(node.expressions), node.meta["name"]
-    if name in WINDOWS or (name in AGGREGATES and (name not in ("min", "max") or count == 1)):
-        kind = "window function" if name in WINDOWS else "aggregate"
-        raise scope.refusal(f"the {kind} {name}() is not supported yet", span(node), "ask for the rows themselves")
+    name, count, at = node.name.lower(), len(node.expressions), node.meta.get("name")
+    if name in WINDOWS:
+        raise scope.refusal(
+            f"the window function {name}() is not supported yet", span(node), "ask for the rows themselves"
+        )
+    if node.args.get("filter"):
+        raise scope.error(f"FILTER may not be used with {name}()", span(node), "only aggregates take it")
     if name in VOLATILE:
         raise _volatile(scope, f"{name}()", span(node))
     function = known().get(name)
@@ -325,6 +358,13 @@ def _converted(expr: Expr, affinity: str | None) -> Expr:
     return Const(value, type_of(value))
 
 
+def _stripped(expr: Expr, other: Expr) -> Expr:
+    """A computed column has no affinity at all: an evaluator that declares one for it must see so."""
+    if isinstance(expr, ColumnRef) and not expr.affinity and not isinstance(other, Const):
+        return Call("pos", (expr,), expr.type)
+    return expr
+
+
 def _collation(scope: Scope, collating: Collating, at: Span | None) -> str:
     name = collating.name or "BINARY"
     if name not in types.COLLATIONS:
@@ -358,4 +398,6 @@ _RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     exp.Cast: cast,
     exp.Case: case,
     exp.Anonymous: call,
+    exp.Subquery: scalar,
+    exp.Exists: existence,
 }

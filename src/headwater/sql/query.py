@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headwater.sql.canonical import Syntax
 from headwater.sql.expr import Expr, OrderKey, Output
+from headwater.sql.relation import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,9 @@ class Query:
     """`where` holds the top-level conjuncts as written. `order` holds the user's keys alone, constants left out.
 
     `framed`: LIMIT or OFFSET was written, even one that lets every row pass.
+
+    With a `relation` all expressions are over its columns, and there is no `table`. Then `where` holds only what the
+    plan may lift, `order` is total already, and `syntax` is the query as it is written canonically.
     """
 
     sql: str
@@ -22,3 +27,5 @@ class Query:
     framed: bool = False
     limit: int | None = None
     offset: int = 0
+    relation: Relation | None = None
+    syntax: Syntax | None = field(default=None, compare=False, repr=False)

@@ -44,8 +44,11 @@ def rowid_column(table: Table) -> Column | None:
 
 
 def affinity(expr: Expr) -> str | None:
-    """Only columns and casts have one; BLOB is an affinity too, if one that converts nothing."""
-    return expr.affinity if isinstance(expr, ColumnRef | Cast) else None
+    """Only columns and casts have one; BLOB is an affinity too, if one that converts nothing.
+
+    A column that was computed in a relation has none: its affinity is the empty word.
+    """
+    return (expr.affinity or None) if isinstance(expr, ColumnRef | Cast) else None
 
 
 def comparison_affinity(left: str | None, right: str | None) -> str | None:

@@ -1,0 +1,90 @@
+"""UNION, INTERSECT, EXCEPT and VALUES as relations. Their sides must agree in type: a column has one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlglot import exp
+
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.value import Type, Value, type_of
+from headwater.sql import literal
+from headwater.sql.clauses import Answer, Named, Whole
+from headwater.sql.expr import Const
+from headwater.sql.naming import computed, reference
+from headwater.sql.operators import bind_expr
+from headwater.sql.parse import span
+from headwater.sql.relation import Relation, RelColumn, SetKind, SetOperation, Values
+from headwater.sql.render import render
+from headwater.sql.scope import Bound, Scope
+from headwater.sql.types import Collating, affinity, common_type
+
+Projecting = Callable[[Relation, Sequence[Named], Sequence[Type | None]], tuple[Relation, tuple[Named, ...]]]
+_KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
+
+
+def combined(
+    whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting
+) -> tuple[Relation, tuple[Named, ...]]:
+    types = [_type(whole, node, left, right) for left, right in zip(*(side.columns for side in sides), strict=True)]
+    left, right = (project(side.relation, side.columns, types)[0] for side in sides)
+    prefix = whole.names.fresh("set")
+    pairs = zip(sides[0].columns, sides[1].columns, types, strict=True)
+    columns = tuple(
+        _column(whole, node, f"{prefix}.{place}", mine, theirs, type)
+        for place, (mine, theirs, type) in enumerate(pairs, 1)
+    )
+    every = not node.args.get("distinct")
+    relation = SetOperation(_KINDS[type(node)], every, left, right, columns)
+    named = zip(sides[0].columns, columns, strict=True)
+    return relation, tuple((name, Bound(reference(column), Collating(column.collation))) for (name, _), column in named)
+
+
+def _type(whole: Whole, node: exp.Expr, left: Named, right: Named) -> Type | None:
+    found = common_type([left[1].expr.type, right[1].expr.type])
+    if found is Type.ANY and not left[1].expr.type is right[1].expr.type is Type.ANY:
+        raise UnsupportedQuery(
+            f"{left[0]} holds values of several types in this compound query",
+            sql=whole.sql,
+            at=span(node),
+            hint="CAST both sides to one type",
+        )
+    return found
+
+
+def _column(whole: Whole, node: exp.Expr, name: str, left: Named, right: Named, type: Type | None) -> RelColumn:
+    """What a comparison outside would do with the column, SQLite leaves open where its sides differ."""
+    mine, theirs = left[1], right[1]
+    collations = {bound.collating.name or "BINARY" for bound in (mine, theirs)}
+    affinities = {affinity(bound.expr) for bound in (mine, theirs) if bound.expr != Const(None, None)}
+    if len(collations) > 1 or (len(affinities) > 1 and type not in (Type.INTEGER, Type.REAL, Type.BLOB)):
+        raise UnsupportedQuery(
+            f"{left[0]} compares in two ways in this compound query",
+            sql=whole.sql,
+            at=span(node),
+            hint="CAST both sides to one type",
+        )
+    own = affinities.pop() if len(affinities) == 1 else None
+    column = computed(name, Const(None, type), collations.pop())
+    return column if own is None else RelColumn(name, column.type, own, column.collation)
+
+
+def listed_values(whole: Whole, node: exp.Values) -> tuple[Relation, tuple[Named, ...]]:
+    rows = [tuple(_constants(whole, row)) for row in node.expressions]
+    if len({len(row) for row in rows}) > 1:
+        raise SqlError("all VALUES must have the same number of terms", sql=whole.sql, at=span(node))
+    prefix = whole.names.fresh("values")
+    types = [common_type(type_of(row[place]) for row in rows) for place in range(len(rows[0]))]
+    columns = tuple(computed(f"{prefix}.{at}", Const(None, type)) for at, type in enumerate(types, 1))
+    results = tuple((f"column{at}", Bound(reference(column))) for at, column in enumerate(columns, 1))
+    return Values(columns, tuple(rows)), results
+
+
+def _constants(whole: Whole, row: exp.Tuple) -> Iterator[Value]:
+    scope = Scope(whole.sql, (), whole.params)
+    for node in row.expressions:
+        try:
+            yield literal.evaluate(render(bind_expr(scope, node).expr))
+        except sqlite3.Error as error:
+            raise SqlError(str(error), sql=whole.sql, at=span(node)) from None

@@ -1,0 +1,50 @@
+"""Names for the columns of relations: unique in the whole tree, and the same each time the same text is bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headwater.model.value import Type
+from headwater.sql.expr import ColumnRef, Expr
+from headwater.sql.relation import RelColumn
+from headwater.sql.scope import Bound
+from headwater.sql.types import affinity
+
+
+@dataclass(slots=True)
+class Names:
+    used: set[str] = field(default_factory=set)
+
+    def prefix(self, wanted: str) -> str:
+        """An alias as it is; the second of that name is `o~2`."""
+        name, number = wanted, 1
+        while name.lower() in self.used:
+            number += 1
+            name = f"{wanted}~{number}"
+        self.used.add(name.lower())
+        return name
+
+    def fresh(self, kind: str) -> str:
+        """`agg1`, `agg2`, …"""
+        number = 1
+        while f"{kind}{number}" in self.used:
+            number += 1
+        self.used.add(f"{kind}{number}")
+        return f"{kind}{number}"
+
+
+def computed(name: str, expr: Expr, collation: str | None = None) -> RelColumn:
+    """The column an expression becomes. One that was computed has no affinity: for text and blobs that is BLOB's."""
+    type = expr.type or Type.INTEGER
+    own = affinity(expr)
+    if own is None:
+        own = "BLOB" if type in (Type.TEXT, Type.BLOB) else ""
+    return RelColumn(name, type, own, collation or "BINARY")
+
+
+def reference(column: RelColumn) -> ColumnRef:
+    return ColumnRef(column.name, column.type, column.affinity, column.collation)
+
+
+def renamed(bound: Bound, name: str) -> RelColumn:
+    return computed(name, bound.expr, bound.collating.name)

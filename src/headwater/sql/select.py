@@ -1,0 +1,321 @@
+"""One SELECT, bound clause by clause into a relation: FROM, WHERE, GROUP BY, HAVING, then results and order.
+
+The syntax tree is completed on the way: `*` is spelled out, columns get their tables. Never looks at the query around
+but through its scope: conjuncts that speak of it are set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from sqlglot import exp
+
+from headwater.model.errors import UnsupportedQuery
+from headwater.sql.chain import operands, parts
+from headwater.sql.clauses import Attachment, Binder, Environment, Named, Selected, Whole
+from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey
+from headwater.sql.frame import is_constant, ordinal
+from headwater.sql.fromclause import From, FromClause, starred
+from headwater.sql.gathering import Gathering
+from headwater.sql.grouping import Aggregates, Grouping, calls_in, is_concatenated
+from headwater.sql.operators import bind_expr, is_aggregate
+from headwater.sql.ordering import Term, distinct_terms, user_terms
+from headwater.sql.parse import span
+from headwater.sql.pushdown import placed
+from headwater.sql.relation import Aggregate, Filter, Relation, columns_of
+from headwater.sql.scope import Bound, Scope
+from headwater.sql.subquery import as_condition, correlation
+from headwater.sql.types import COLLATIONS
+from headwater.sql.walk import names_in, substituted
+
+
+@dataclass(slots=True)
+class Select:
+    """The work on one SELECT; `bind` does it."""
+
+    binder: Binder
+    node: exp.Select
+    around: Environment
+    outer: Scope | None
+    outermost: bool = False
+    correlated: list[Expr] = field(default_factory=list)
+    liftable: list[tuple[Expr, exp.Column]] = field(default_factory=list)
+
+    def bind(self) -> Selected:
+        if any(is_concatenated(part) for part in self._own_parts()):
+            self._order_source()
+        source = FromClause(self.binder, self.around, self.outer).bind(self.node.args.get("from_"))
+        local = frozenset(column.name for column in columns_of(source.relation))
+        scope = Scope(self.whole.sql, source.sources, self.whole.params, shared=source.shared, outer=self.outer)
+        self._spell_out(source)
+        grouped = self._is_grouped()
+        inner = Gathering(self.binder, self.around, scope)
+        aggregates = Aggregates(self.whole, local, source.order)
+        over = Gathering(self.binder, self.around, scope, aggregates if grouped else None, inner)
+        results = tuple(self._results(replace(scope, clause=over)))
+        scope = replace(scope, spelled=self._spelled())
+        keys = list(self._keys(replace(scope, clause=inner), results)) if grouped else []
+        relation = self._where(scope, source, self._passing(local, grouped, keys, results))
+        relation = reduce(_attached, inner.attachments, relation)
+        having = self._having(replace(scope, clause=over), grouped)
+        order = distinct_terms(user_terms(replace(scope, clause=over), self.node.args.get("order"), results))
+        shape = _Shape(relation, results, having, tuple(order), over.attachments)
+        ties: tuple[Term, ...] = ()
+        if grouped:
+            shape, ties = self._group(shape, keys, aggregates.found, local)
+        else:
+            shape = shape.attached()
+        scalar = grouped and not self.node.args.get("group")
+        return Selected(
+            self.node,
+            replace(scope, clause=over),
+            shape.relation,
+            shape.results,
+            shape.order,
+            ties,
+            tuple(self.correlated),
+            tuple(self.liftable),
+            tuple(aggregates.found),
+            grouped,
+            scalar,
+            source.order,
+        )
+
+    @property
+    def whole(self) -> Whole:
+        return self.binder.whole
+
+    def _refuse(self, message: str, node: exp.Expr, hint: str | None = None) -> UnsupportedQuery:
+        return UnsupportedQuery(message, sql=self.whole.sql, at=span(node) or span(self.node), hint=hint)
+
+    def _own_parts(self) -> Iterator[exp.Expr]:
+        yield from self.node.expressions
+        for clause in ("having", "order"):
+            if self.node.args.get(clause):
+                yield self.node.args[clause]
+
+    def _is_grouped(self) -> bool:
+        aggregated = any(is_aggregate(call) for part in self._own_parts() for call in calls_in(part))
+        having = self.node.args.get("having")
+        if having and not aggregated and not self.node.args.get("group"):
+            raise Scope(self.whole.sql, (), self.whole.params).error(
+                "HAVING needs GROUP BY or an aggregate", span(having), "use WHERE"
+            )
+        return aggregated or bool(self.node.args.get("group"))
+
+    def _order_source(self) -> None:
+        """group_concat takes rows as they come: let a table's rows come in a total order."""
+        table = self.node.args.get("from_")
+        if isinstance(table, exp.Table) and table.name.lower() not in self.around:
+            name = exp.to_identifier(table.alias or table.name, quoted=True)
+            every = exp.Select(expressions=[exp.Star()], from_=exp.Table(this=table.this.copy(), alias=name.copy()))
+            table.replace(exp.Subquery(this=every, alias=name))
+        source = self.node.args.get("from_")
+        if isinstance(source, exp.Subquery) and not source.this.args.get("limit"):
+            source.this.set("limit", exp.Limit(expression=exp.Neg(this=exp.Literal.number(1))))
+
+    # Results
+
+    def _spell_out(self, source: From) -> None:
+        items: list[exp.Expr] = []
+        for item in self.node.expressions:
+            items += self._starred(item, source) if _is_star(item) else [item]
+        self.node.set("expressions", items)
+
+    def _starred(self, item: exp.Expr, source: From) -> Iterator[exp.Expr]:
+        only = item.table if isinstance(item, exp.Column) else None
+        found = list(starred(source.sources, source.shared, only))
+        if not found:
+            scope = Scope(self.whole.sql, source.sources, self.whole.params)
+            message = f"no such table here: {only}" if only else "no tables specified"
+            raise scope.error(message, span(item))
+        for name, table in found:
+            qualifier = exp.to_identifier(table.name, quoted=True) if table else None
+            column = exp.Column(this=exp.to_identifier(name, quoted=True), table=qualifier)
+            column.meta.update(item.meta)
+            column.meta["text"] = name
+            yield column
+
+    def _results(self, scope: Scope) -> Iterator[Named]:
+        for place, item in enumerate(list(self.node.expressions)):
+            inner = item.this if isinstance(item, exp.Alias) else item
+            text = inner.meta.get("text")
+            bound = bind_expr(scope, inner)
+            name = item.alias or self._own_name(inner, str(text))
+            if not item.alias and not isinstance(inner, exp.Column):
+                alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
+                self.node.expressions[place].replace(alias)
+            yield name, bound
+
+    def _own_name(self, inner: exp.Expr, text: str) -> str:
+        """SQLite's: a column's own name, which it has got by now, else the text as written."""
+        return inner.name if isinstance(inner, exp.Column) else text
+
+    def _spelled(self) -> dict[str, exp.Expr]:
+        """Only names given with AS can be used elsewhere; the first of equals wins."""
+        named = [(item.alias.lower(), item.this) for item in self.node.expressions if isinstance(item, exp.Alias)]
+        return dict(reversed(named))
+
+    # WHERE
+
+    def _passing(
+        self, local: frozenset[str], grouped: bool, keys: Sequence[Bound], results: Sequence[Named]
+    ) -> frozenset[str]:
+        """The columns that reach the relation's top unchanged."""
+        if not self.outermost:
+            return frozenset()
+        passing = local
+        if grouped:
+            passing &= _columns(keys)
+        if self.node.args.get("distinct"):
+            passing &= _columns(bound for _, bound in results)
+        return passing
+
+    def _where(self, scope: Scope, source: From, passing: frozenset[str]) -> Relation:
+        where = self.node.args.get("where")
+        written = operands(where.this, exp.And) if where else []
+        gathering = Gathering(self.binder, self.around, scope)
+        inner = replace(scope, clause=gathering)
+        plain: list[Expr] = []
+        late: list[Expr] = []
+        semis: list[Attachment] = []
+        kept: list[exp.Expr] = []
+        for place, node in enumerate([*source.conjuncts, *written]):
+            before = len(gathering.attachments)
+            found = as_condition(self.binder, self.around, inner, node)
+            if isinstance(found, Attachment):
+                semis.append(found)
+            else:
+                lifted = self._take(found, node, passing) if place >= len(source.conjuncts) else False
+                if lifted:
+                    continue
+                (late if len(gathering.attachments) > before else plain).extend(parts("and", found))
+            if place >= len(source.conjuncts):
+                kept.append(node)
+        if self.liftable:
+            self.node.set("where", exp.Where(this=reduce(_and_nodes, kept)) if kept else None)
+        relation = placed(source.relation, self._set_aside(source.relation, plain))
+        relation = reduce(_attached, [*gathering.attachments, *semis], relation)
+        return placed(relation, self._set_aside(relation, late))
+
+    def _take(self, conjunct: Expr, node: exp.Expr, passing: frozenset[str]) -> bool:
+        """Leaves `column = constant` to the plan, which may make a parameter of the constant."""
+        match conjunct:
+            case Call(name="=", args=(ColumnRef() as column, Const())) if (
+                column.name in passing and conjunct.collation == column.collation
+            ):
+                written = next(side for side in (node.this, node.expression) if isinstance(side, exp.Column))
+                self.liftable.append((conjunct, written))
+                return True
+            case _:
+                return False
+
+    def _set_aside(self, relation: Relation, conjuncts: Sequence[Expr]) -> list[Expr]:
+        seen = {column.name for column in columns_of(relation)}
+        self.correlated += [conjunct for conjunct in conjuncts if not names_in(conjunct) <= seen]
+        return [conjunct for conjunct in conjuncts if names_in(conjunct) <= seen]
+
+    # GROUP BY and HAVING
+
+    def _keys(self, scope: Scope, results: Sequence[Named]) -> Iterator[Bound]:
+        group = self.node.args.get("group")
+        for node in list(group.expressions) if group else ():
+            number = ordinal(node)
+            if number is None:
+                yield bind_expr(scope, node)
+            elif 1 <= number <= len(results):
+                yield self._result_key(scope, node, number)
+            else:
+                raise scope.error(f"GROUP BY {number}: there are {len(results)} result columns", span(node))
+
+    def _result_key(self, scope: Scope, node: exp.Expr, number: int) -> Bound:
+        item = self.node.expressions[number - 1]
+        return bind_expr(scope, node.replace((item.this if isinstance(item, exp.Alias) else item).copy()))
+
+    def _having(self, scope: Scope, grouped: bool) -> tuple[Expr, ...]:
+        having = self.node.args.get("having")
+        return tuple(parts("and", bind_expr(scope, having.this).expr)) if having else ()
+
+    def _group(
+        self, shape: _Shape, keys: Sequence[Bound], aggregates: Sequence[Aggregate], local: frozenset[str]
+    ) -> tuple[_Shape, tuple[Term, ...]]:
+        group = self.node.args.get("group")
+        nodes = list(group.expressions) if group else []
+        grouping = Grouping(self.whole, shape.relation, span(self.node))
+        for bound, node in zip(keys, nodes, strict=True):
+            grouping.add(bound, span(node) or span(self.node))
+        ties = tuple(_key_terms(keys, nodes, grouping))
+        self.correlated = [self._correlated_key(each, grouping, local) for each in self.correlated]
+        grouping.cover(shape.exprs, local, span(self.node))
+        regrouped = shape.moved(grouping.replacements)
+        relation: Relation = grouping.over(shape.relation, aggregates)
+        relation = reduce(_attached, regrouped.attachments, relation)
+        filtered = reduce(Filter, regrouped.having, relation)
+        return replace(regrouped, relation=filtered, attachments=[], having=()), ties
+
+    def _correlated_key(self, conjunct: Expr, grouping: Grouping, local: frozenset[str]) -> Expr:
+        """A group for each value the query around may ask for."""
+        found = correlation(conjunct, local)
+        if found is None:
+            raise self._refuse("a correlated group is only supported by equality", self.node, "join and group")
+        mine, theirs = found
+        key = grouping.add(Bound(mine), span(self.node))
+        return Call("=", (key, theirs), conjunct.type, "BINARY")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What stands over the rows and is moved over the groups."""
+
+    relation: Relation
+    results: tuple[Named, ...]
+    having: tuple[Expr, ...]
+    order: tuple[Term, ...]
+    attachments: list[Attachment]
+
+    @property
+    def exprs(self) -> list[Expr | None]:
+        return [
+            *(bound.expr for _, bound in self.results),
+            *self.having,
+            *(term.key.expr for term in self.order),
+            *(attachment.on for attachment in self.attachments),
+        ]
+
+    def attached(self) -> _Shape:
+        return replace(self, relation=reduce(_attached, self.attachments, self.relation), attachments=[])
+
+    def moved(self, replacements: dict[Expr, Expr]) -> _Shape:
+        results = tuple(
+            (name, Bound(substituted(bound.expr, replacements), bound.collating)) for name, bound in self.results
+        )
+        having = tuple(substituted(expr, replacements) for expr in self.having)
+        order = tuple(
+            Term(replace(term.key, expr=substituted(term.key.expr, replacements)), term.node) for term in self.order
+        )
+        return _Shape(self.relation, results, having, order, [each.moved(replacements) for each in self.attachments])
+
+
+def _attached(relation: Relation, attachment: Attachment) -> Relation:
+    return attachment.over(relation)
+
+
+def _columns(bounds: Sequence[Bound] | Iterator[Bound]) -> frozenset[str]:
+    return frozenset(bound.expr.name for bound in bounds if isinstance(bound.expr, ColumnRef))
+
+
+def _key_terms(keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Grouping) -> Iterator[Term]:
+    for bound, node in zip(keys, nodes, strict=True):
+        collation = bound.collating.name or "BINARY"
+        if not is_constant(bound.expr) and collation in COLLATIONS:
+            yield Term(OrderKey(grouping.replacements[bound.expr], collation=collation), node)
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.And(this=left, expression=right)
