@@ -131,11 +131,17 @@ class Hub:
             for id in list(session.subscriptions):
                 self.unsubscribe(session, id)
 
+    def prepare(self, session: Session, planned: Planned) -> None:
+        """Raises where `subscribe` would; blocks while a new template's table is read."""
+        with self._lock:
+            self._check(session, self._pipeline.cell_of(planned))
+        self._pipeline.activate(planned)
+
     def subscribe(self, session: Session, id: str, planned: Planned, resume: Resume | None = None) -> None:
         """Joins the window, or makes it; blocks while a new template's table is read."""
         subscription = Subscription(id, session, planned, self._pipeline.cell_of(planned), resume)
         with self._lock:
-            self._check(subscription)
+            self._check(session, subscription.cell)
             others = self._join(subscription)
             window = self._windows.setdefault(planned.instance.id, Window(planned.instance.id, self._pipeline.gen))
             if window.reason is not None:
@@ -147,12 +153,12 @@ class Hub:
         if first:
             self._ask(session, id, planned)
 
-    def _check(self, subscription: Subscription) -> None:
-        if subscription.session not in self._sessions:
+    def _check(self, session: Session, cell: int) -> None:
+        if session not in self._sessions:
             raise HeadwaterError("expected an open session, found one that was closed")
         if self.subscriptions >= self._limits.subscriptions_max:
             raise LimitExceeded(f"expected at most {self._limits.subscriptions_max} subscriptions")
-        if (reason := self._pipeline.runner.broken.get(subscription.cell)) is not None:
+        if (reason := self._pipeline.runner.broken.get(cell)) is not None:
             raise HeadwaterError(reason, hint=_BROKEN_HINT)
 
     def _join(self, subscription: Subscription) -> int:
@@ -327,18 +333,24 @@ class Hub:
             for subscription in subscriptions:
                 self._closer(subscription, error.message)()
 
-    def renew(self, session: Session, begin: Callable[[], None]) -> None:
-        """What the session was sent got lost on its way: after `begin`, every subscription gets a fresh result."""
+    def interrupt(self, session: Session, then: Callable[[], None]) -> list[str]:
+        """What the session was sent got lost on its way. Its subscriptions, each of which waits for `renew`."""
         with self._lock:
-            begin()
             session.inbox = [due for due in session.inbox if not due.is_emission]
             for subscription in session.subscriptions.values():
                 subscription.started, subscription.resume = False, None
                 session.sink.resync(subscription.id, "overflow")
-                window = self._windows.get(subscription.planned.instance.id)
-                if window is not None and window.state is not None and window.reason is None:
-                    self._begin(subscription, window)
-            self._flush(session)
+            then()
+            return list(session.subscriptions)
+
+    def renew(self, session: Session, id: str) -> None:
+        """A fresh result, unless one was sent already or is on its way."""
+        with self._lock:
+            subscription = session.subscriptions.get(id)
+            window = subscription and self._windows.get(subscription.planned.instance.id)
+            if subscription and window and not subscription.started and window.state and window.reason is None:
+                self._begin(subscription, window)
+                self._flush(session)
 
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):

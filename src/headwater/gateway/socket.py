@@ -75,14 +75,14 @@ class Outbox:
         self._loop, self._bytes_max = loop, bytes_max
         self._lock = threading.Lock()
         self._messages: deque[tuple[bytes, bool]] = deque()
-        self._bytes = 0
+        self._bytes = self._largest = 0
         self._filled = asyncio.Event()
         self.flooded_at: float | None = None
 
     @property
     def hopeless(self) -> bool:
         """Even what nothing makes up for is too much."""
-        return self._bytes > self._bytes_max
+        return self.flooded_at is not None and self._bytes > self._bytes_max
 
     def put(self, data: bytes, *, renewable: bool = False) -> None:
         with self._lock:
@@ -90,13 +90,14 @@ class Outbox:
                 return
             self._messages.append((data, renewable))
             self._bytes += len(data)
-            if self._bytes - len(self._messages[0][0]) > self._bytes_max:  # one message always fits
+            self._largest = max(self._largest, len(data))
+            if self._bytes - self._largest > self._bytes_max:  # one message always fits
                 self._flood()
 
     def _flood(self) -> None:
         self.flooded_at = self.flooded_at or time.monotonic()
         self._messages = deque(message for message in self._messages if not message[1])
-        self._bytes = sum(len(data) for data, _ in self._messages)
+        self._bytes, self._largest = sum(len(data) for data, _ in self._messages), 0
 
     def renew(self) -> None:
         with self._lock:
@@ -109,10 +110,14 @@ class Outbox:
     async def take(self) -> list[bytes]:
         await self._filled.wait()
         self._filled.clear()
+        return self.taken()
+
+    def taken(self) -> list[bytes]:
+        """What is there now."""
         with self._lock:
             taken = [data for data, _ in self._messages]
             self._messages.clear()
-            self._bytes = 0
+            self._bytes = self._largest = 0
         return taken
 
 
@@ -233,6 +238,7 @@ class Socket:
             else [from_wire(value) for value in params]
         )
         planned = self._server.pipeline.plan(subscribe.sql, given)
+        self._server.hub.prepare(self._session, planned)
         self._sink.send(self._subscribed(subscribe.id, planned))
         self._outbox.ring()
         resume = None if subscribe.resume_seq is None else Resume(subscribe.resume_seq, subscribe.resume_gen)
@@ -257,13 +263,26 @@ class Socket:
     async def _send(self) -> None:
         """Sends what gathers; a flooded outbox that has drained is filled afresh, so many times and no more."""
         floods = 0
-        while floods < self._limits.outbox_resyncs_max:
+        while floods <= self._limits.outbox_resyncs_max:
             began = time.monotonic()
             while self._outbox.flooded_at is None:
-                for data in await self._outbox.take():
-                    await self._websocket.send_text(data.decode())
+                await self._transmit(await self._outbox.take())
             floods = 1 if time.monotonic() - began > self._patience_s else floods + 1
-            await asyncio.to_thread(self._server.hub.renew, self._session, self._outbox.renew)
+            if floods <= self._limits.outbox_resyncs_max:
+                await self._renew()
+
+    async def _renew(self) -> None:
+        """A fresh result for each subscription, one after the other: the next when the one before is on its way."""
+        hub = self._server.hub
+        for id in await asyncio.to_thread(hub.interrupt, self._session, self._outbox.renew):
+            await asyncio.to_thread(hub.renew, self._session, id)
+            await self._transmit(self._outbox.taken())
+            if self._outbox.flooded_at is not None:
+                return
+
+    async def _transmit(self, messages: list[bytes]) -> None:
+        for data in messages:
+            await self._websocket.send_text(data.decode())
 
     async def _flush(self) -> None:
         await asyncio.sleep(0)

@@ -136,7 +136,7 @@ class Pipeline:
     def subscribe(self, *planned: Planned) -> None:
         """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each."""
         for one in planned:
-            self._activate(one)
+            self.activate(one)
         self._append_many(_subscription(one.instance, self.boot) for one in planned)
 
     def unsubscribe(self, *instances: int) -> None:
@@ -151,7 +151,8 @@ class Pipeline:
 
     # — activation
 
-    def _activate(self, planned: Planned) -> None:
+    def activate(self, planned: Planned) -> None:
+        """Makes the template known to the cells, with the rows its table has; once."""
         template = planned.template
         if template.id in self._catalog.templates:
             return
