@@ -21,8 +21,8 @@ from headwater.sql.relation import (
     Join,
     Mark,
     Project,
-    RelColumn,
     Relation,
+    RelColumn,
     Scan,
     SetOperation,
     Top,
@@ -180,7 +180,8 @@ def _top(top: Top, table: str) -> str:
     by = ", ".join(f"({render(expr)})" for expr in top.partition)
     number = f"row_number() OVER (PARTITION BY {by} ORDER BY {order})"
     end = 1 << 60 if top.limit is None else top.offset + top.limit
-    return f"SELECT {names} FROM (SELECT *, {number} AS number FROM {table}) WHERE number > {top.offset} AND number <= {end}"
+    numbered = f"SELECT *, {number} AS number FROM {table}"
+    return f"SELECT {names} FROM ({numbered}) WHERE number > {top.offset} AND number <= {end}"
 
 
 def _key(key: OrderKey) -> str:

@@ -21,6 +21,8 @@ _KINDS = {
     *("Scan", "Values", "Filter", "Project", "Join", "Exists", "Mark", "Group", "Distinct", "SetOperation", "Top"),
 }
 
+_TRIES = 4
+
 
 @dataclass(slots=True)
 class Story:
@@ -31,6 +33,10 @@ class Story:
     first: dict[str, list[Row]]
     answers: dict[int, list[str]]
     steps: list[tuple[int, dict[str, Transaction]]] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        return sum(self.answers[tx] != self.answers[tx - 1] for tx, _ in self.steps)
 
     def opened(self) -> Folded:
         derived = Derived("d", self.relation, self.world.tables, Work())
@@ -57,10 +63,17 @@ class Story:
 
 
 def story(seed: int, transactions: int = 12) -> Story:
-    rng = random.Random(seed)
+    """One in which something happens: of a few, the first whose answer changes now and then."""
+    stories = (_story(random.Random(f"{seed}/{n}"), transactions) for n in range(_TRIES))
+    return next(
+        (told for told in stories if 3 * told.changed > transactions), _story(random.Random(seed), transactions)
+    )
+
+
+def _story(rng: random.Random, transactions: int) -> Story:
     world = random_world(rng)
     for base in world.bases.values():
-        for _ in range(rng.randint(0, 8)):
+        for _ in range(rng.randint(0, 10)):
             base.transaction()
     relation = Relations(world, rng).relation(rng.randint(1, 4))
     oracle = Oracle()
@@ -75,20 +88,20 @@ def story(seed: int, transactions: int = 12) -> Story:
 def test_random_trees_equal_sqlite_at_every_transaction() -> None:
     kinds: Counter[str] = Counter()
     checks = changed = 0
-    for seed in range(150 * FUZZ):
+    for seed in range(90 * FUZZ):
         told = story(seed)
         folded = told.opened()
         told.run(folded, 0, len(told.steps), 1)
         kinds.update(type(node).__name__ for node in nodes(told.relation))
         checks += len(told.steps)
-        changed += sum(told.answers[tx] != told.answers[tx - 1] for tx, _ in told.steps)
+        changed += told.changed
     print(f"{checks} checks, {changed / checks:.0%} with a diff, nodes: {dict(kinds)}")
     assert set(kinds) == _KINDS
     assert changed / checks > 0.5
 
 
 def test_steps_cut_differently_give_the_same_deltas() -> None:
-    for seed in range(1000, 1000 + 60 * FUZZ):
+    for seed in range(1000, 1000 + 36 * FUZZ):
         told = story(seed)
         logs = []
         for cut in (1, 7, 50):
@@ -99,7 +112,7 @@ def test_steps_cut_differently_give_the_same_deltas() -> None:
 
 
 def test_a_restored_relation_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    for seed in range(2000, 2000 + 40 * FUZZ):
+    for seed in range(2000, 2000 + 30 * FUZZ):
         told = story(seed)
         folded = told.opened()
         half = len(told.steps) // 2

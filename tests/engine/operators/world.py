@@ -27,8 +27,8 @@ from headwater.sql.relation import (
     JoinKind,
     Mark,
     Project,
-    RelColumn,
     Relation,
+    RelColumn,
     Scan,
     SetOperation,
     Top,
@@ -76,7 +76,12 @@ class Base(Origin):
     """A base table of this world."""
 
     def random_row(self) -> Row:
-        return tuple(random_value(column, self.rng) for column in self.table.columns)
+        return tuple(self._value(column) for column in self.table.columns)
+
+    def _value(self, column: Column) -> Value:
+        """A key is never NULL: SQLite's may be, and then it is no key to us."""
+        value = random_value(column, self.rng)
+        return self._value(column) if value is None and column.name in self.table.key else value
 
     def _changed(self, row: Row, within_key: bool) -> Row:
         chosen = {n for n, c in enumerate(self.table.columns) if within_key or c.name not in self.table.key}
@@ -107,7 +112,9 @@ def random_world(rng: random.Random) -> World:
     return World({table.name: Base(table, rng) for table in tables})
 
 
-def deltas_of(tables: Mapping[str, Table], steps: Sequence[tuple[int, dict[str, Transaction]]]) -> dict[str, list[Delta]]:
+def deltas_of(
+    tables: Mapping[str, Table], steps: Sequence[tuple[int, dict[str, Transaction]]]
+) -> dict[str, list[Delta]]:
     """Several transactions as a step's input."""
     by_table: dict[str, list[tuple[int, Transaction]]] = {}
     for tx, transactions in steps:
@@ -151,7 +158,9 @@ class Relations:
     def _leaf(self) -> Relation:
         if self.rng.random() < 0.1:
             columns = (RelColumn(self._name("w."), INTEGER, "INTEGER"), RelColumn(self._name("w."), Type.TEXT, "TEXT"))
-            rows = tuple((self.rng.choice((0, 1, None)), self.rng.choice(("p", "q"))) for _ in range(self.rng.randint(1, 3)))
+            rows = tuple(
+                (self.rng.choice((0, 1, None)), self.rng.choice(("p", "q"))) for _ in range(self.rng.randint(1, 3))
+            )
             return Values(columns, rows)
         table = self.world.tables[self.rng.choice(sorted(self.world.tables))]
         prefix = self._name("s")

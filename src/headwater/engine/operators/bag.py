@@ -81,7 +81,8 @@ class Bag:
         while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
             newer, older = self.runs.pop(), self.runs.pop()
             self.work.rewritten += len(newer) + len(older)
-            self.runs.append(_merged([older, newer]))
+            merged = _merged([older, newer])
+            self.runs.extend([merged] if len(merged) else [])
 
     def probe(self, wanted: Uint64s) -> Found:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.operators.batch import Batch, table_of
+from headwater.engine.operators import hot
+from headwater.engine.operators.batch import Batch, table_of, together
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.hashing import combined
 from headwater.engine.operators.kept import State
@@ -28,6 +29,9 @@ class ExistsOperator:
 
     def step(self, inputs: list[Batch]) -> Batch:
         left, right = self._sides.left.keyed(inputs[0]), self._sides.right.keyed(inputs[1])
+        halves = hot.halves(left, right)
+        if halves is not None:
+            return together([self.step(each) for each in halves], self.table)
         marked = self._matches.step(left, right)
         self._sides.absorb(left, right)
         return marked.only(*self._marks).consolidated()
@@ -50,6 +54,9 @@ class MarkOperator:
 
     def step(self, inputs: list[Batch]) -> Batch:
         left, right = self._sides.left.keyed(inputs[0]), self._sides.right.keyed(inputs[1])
+        halves = hot.halves(left, right)
+        if halves is not None:
+            return together([self.step(each) for each in halves], self.table)
         marked = self._matches.step(left, right)
         self._sides.absorb(left, right)
         mark = marked.mark if self._null_aware else np.where(marked.mark == UNKNOWN, UNMATCHED, marked.mark)

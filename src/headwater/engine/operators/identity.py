@@ -7,7 +7,7 @@ nothing tells two rows apart (a table without a key, UNION ALL) there is no iden
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.sql.expr import ColumnRef
 from headwater.sql.relation import (
@@ -29,10 +29,13 @@ from headwater.sql.relation import (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Columns that come from one input; `table` names the base table whose whole key they are."""
+    """Columns that come from one input; `table` names the base table whose whole key they are.
+
+    `sure`: never all NULL, as the padding of an outer join is. A base table's key is, until a join pads it."""
 
     columns: tuple[str, ...]
     table: str | None = None
+    sure: bool = False
 
 
 Identity = tuple[Part, ...]  # the preserved side of a join first; () is a relation of at most one row
@@ -41,7 +44,7 @@ Identity = tuple[Part, ...]  # the preserved side of a join first; () is a relat
 def identity_of(relation: Relation) -> Identity | None:
     match relation:
         case Scan(table=table, key=key):
-            return (Part(key, table),) if key else None
+            return (Part(key, table, sure=True),) if key else None
         case Values(rows=rows):
             return () if len(rows) <= 1 else None
         case Filter(input=input) | Top(input=input):
@@ -67,13 +70,26 @@ def _joined(join: Join) -> Identity | None:
     left, right = identity_of(join.left), identity_of(join.right)
     if left is None or right is None:
         return None
-    return (*right, *left) if join.kind == "right" else (*left, *right)
+    match join.kind:
+        case "inner":
+            return (*left, *right)
+        case "left":
+            return (*left, *_padded(right))
+        case "right":
+            return (*right, *_padded(left))
+        case "full":
+            # Without a sure part, a row of each side may be padded to the same NULLs.
+            return (*_padded(left), *_padded(right)) if any(part.sure for part in (*left, *right)) else None
+
+
+def _padded(identity: Identity) -> Identity:
+    return tuple(replace(part, sure=False) for part in identity)
 
 
 def _renamed(identity: Identity | None, names: Mapping[str, str]) -> Identity | None:
     if identity is None or any(name not in names for part in identity for name in part.columns):
         return None
-    return tuple(Part(tuple(names[name] for name in part.columns), part.table) for part in identity)
+    return tuple(replace(part, columns=tuple(names[name] for name in part.columns)) for part in identity)
 
 
 def _set(operation: SetOperation) -> Identity | None:

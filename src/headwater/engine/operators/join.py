@@ -2,7 +2,7 @@
 
 Inner is bilinear: ΔA⋈B + A⋈ΔB + ΔA⋈ΔB, where a pair comes with the later of its two changes. That is exact at every tx,
 also for a row that changes several times in a step. Outer is inner and, padded, what the anti join leaves over.
-Not yet: a key hot on both sides within one step is squared, not replayed.
+A step in which both sides change much under one key is taken in halves (`hot.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.operators import hot
 from headwater.engine.operators.batch import Batch, nothing, table_of, together
 from headwater.engine.operators.condition import Pairs
 from headwater.engine.operators.failures import Failures
@@ -35,6 +36,9 @@ class JoinOperator:
 
     def step(self, inputs: list[Batch]) -> Batch:
         left, right = self._sides.left.keyed(inputs[0]), self._sides.right.keyed(inputs[1])
+        halves = hot.halves(left, right)
+        if halves is not None:
+            return together([self.step(each) for each in halves], self.table)
         parts = self._inner(left, right)
         if self._left is not None:
             parts.append(self._padded(self._left.step(left, right).only(UNMATCHED, UNKNOWN), left_is_there=True))

@@ -6,7 +6,7 @@ its place in the order and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,8 +17,9 @@ from headwater.engine.expression import Expressions
 from headwater.engine.operators.bag import Bag
 from headwater.engine.operators.batch import Batch, firsts, nothing
 from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.identity import identity_of
 from headwater.engine.operators.kept import State
-from headwater.engine.order import Ranked
+from headwater.engine.operators.ordered import Ordered
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s, encode_columns
 from headwater.model.schema import Table
@@ -26,32 +27,42 @@ from headwater.sql.expr import ColumnRef
 from headwater.sql.relation import Top
 
 _ID_BYTES, _COPY_BYTES = 8, 4
+_ONLY = bytes(_COPY_BYTES)
 
 
 @dataclass(slots=True)
 class _Partition:
-    """`copies`: how often the row at each place is there."""
+    """`copies`: how often the row at each place is there; None where no row comes twice."""
 
-    ranked: Ranked = field(default_factory=Ranked)
+    copies: dict[bytes, int] | None
+    ordered: Ordered = field(default_factory=Ordered)
     frame: list[bytes] = field(default_factory=list)
-    copies: dict[bytes, int] = field(default_factory=dict)
 
     def change(self, place: bytes, diff: int) -> None:
         """A place is a sort key with the row's hash."""
-        had = self.copies.get(place, 0)
-        for copy in range(had, had + diff):
-            self.ranked.insert(place + copy.to_bytes(_COPY_BYTES, "big"))
-        for copy in range(had + diff, had):
-            self.ranked.remove(place + copy.to_bytes(_COPY_BYTES, "big"))
-        self.copies[place] = had + diff
-        if not had + diff:
-            del self.copies[place]
+        if self.copies is not None:
+            self._recount(self.copies, place, diff)
+        elif diff > 0:
+            self.ordered.insert(place + _ONLY)
+        else:
+            self.ordered.remove(place + _ONLY)
 
-    def fill(self, places: Sequence[bytes], diffs: Sequence[int]) -> None:
+    def _recount(self, copies: dict[bytes, int], place: bytes, diff: int) -> None:
+        had = copies.get(place, 0)
+        for copy in range(had, had + diff):
+            self.ordered.insert(place + copy.to_bytes(_COPY_BYTES, "big"))
+        for copy in range(had + diff, had):
+            self.ordered.remove(place + copy.to_bytes(_COPY_BYTES, "big"))
+        copies[place] = had + diff
+        if not had + diff:
+            del copies[place]
+
+    def fill(self, changes: list[tuple[bytes, int]]) -> None:
         """All rows of an empty partition at once."""
-        self.copies = dict(zip(places, diffs, strict=True))
-        self.ranked = Ranked(
-            place + copy.to_bytes(_COPY_BYTES, "big") for place, times in self.copies.items() for copy in range(times)
+        if self.copies is not None:
+            self.copies.update(changes)
+        self.ordered = Ordered(
+            place + copy.to_bytes(_COPY_BYTES, "big") for place, times in changes for copy in range(times)
         )
 
 
@@ -63,6 +74,7 @@ class TopOperator:
         self._expressions = Expressions([*top.partition, *(key.expr for key in top.order)], table)
         self._start = top.offset
         self._end = 1 << 62 if top.limit is None or top.limit < 0 else top.offset + top.limit
+        self._unique = identity_of(top.input) is not None
         self._work, self._failures = work, failures
         self._bag = Bag(table, work)
         self._partitions: dict[bytes, _Partition] = {}
@@ -119,19 +131,21 @@ class TopOperator:
 
     def _change(self, name: bytes, tx: int, changes: list[tuple[bytes, int]]) -> Iterator[tuple[int, int, int]]:
         """One partition, one transaction."""
-        partition = self._partitions.setdefault(name, _Partition())
+        partition = self._partitions.get(name)
+        if partition is None:
+            partition = self._partitions[name] = _Partition(None if self._unique else {})
         frame = partition.frame
         full = len(frame) == self._end - self._start
-        if not partition.copies:
-            partition.fill(*zip(*changes, strict=True))
+        if not partition.ordered:
+            partition.fill(changes)
         else:
             for place, diff in changes:
                 partition.change(place, diff)
-        if not partition.copies:
+        if not partition.ordered:
             del self._partitions[name]
-        elif full and frame and all(place > frame[-1] for place, _ in changes):
+        elif full and frame and min(changes)[0] > frame[-1]:
             return
-        partition.frame = partition.ranked.slice(self._start, self._end)
+        partition.frame = partition.ordered.slice(self._start, self._end)
         before, after = set(frame), set(partition.frame)
         yield from ((_id(key), tx, -1) for key in frame if key not in after)
         yield from ((_id(key), tx, 1) for key in partition.frame if key not in before)

@@ -14,6 +14,7 @@ from headwater.engine.operators.group import FIRST_TX, GroupOperator
 from headwater.engine.operators.join import JoinOperator
 from headwater.engine.operators.linear import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
 from headwater.engine.operators.operator import Operator
+from headwater.engine.operators.running import RunningOperator, runs
 from headwater.engine.operators.sets import distinct, set_operator
 from headwater.engine.operators.top import TopOperator
 from headwater.engine.work import Work
@@ -125,7 +126,8 @@ def _operator(relation: Relation, tables: list[Table], work: Work, failures: Fai
         case Mark():
             return MarkOperator(relation, tables[0], tables[1], work, failures)
         case Group():
-            return GroupOperator(relation, tables[0], work, failures)
+            make = RunningOperator if runs(relation) else GroupOperator
+            return make(relation, tables[0], work, failures)
         case Distinct():
             return distinct(tables[0], work)
         case SetOperation():
