@@ -7,6 +7,7 @@ fill, and sums of reals are exact in any order.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -102,8 +103,7 @@ def _value(random: Random, table: Table, column: Column, number: int) -> Value:
     if column.name == "id" and table.key:
         return number + 1
     domain = _DOMAINS[column.declared]
-    value = random.choice(domain if column.nullable else domain[1:])
-    return value
+    return random.choice(domain if column.nullable else domain[1:])
 
 
 # Queries
@@ -123,7 +123,7 @@ class Writing:
         if self._chance(0.12):
             self._define()
         kind = self._pick(("select",) * 5 + ("group",) * 4 + ("distinct", "compound", "compound"))
-        text, width = getattr(self, f"_{kind}_query")()
+        text, width = _KINDS[kind](self)
         head = ", ".join(f"{name} AS ({body})" for name, body, _ in self.common)
         return (f"WITH {head} " if head else "") + text + self._ordered(kind, width)
 
@@ -208,7 +208,7 @@ class Writing:
             row = "1" if names == ["id"] else "1, 'a'"
             text = f"VALUES ({row}) {other} {text}" if self._chance(0.5) else f"{text} {other} SELECT {row}"
             self._used("values")
-        if self._chance(0.25):
+        elif self._chance(0.35):
             self._used("derived")
             text = f"SELECT u.{names[0]} AS i, count(*) AS n FROM ({text}) AS u GROUP BY u.{names[0]}"
             return text, 2
@@ -406,6 +406,14 @@ class Writing:
         self._used("first row")
         order = f" ORDER BY {alias}.i DESC" if self._chance(0.5) else ""
         return f"(SELECT {alias}.i FROM {table.name} AS {alias}{where}{order}{self._pick(('', ' LIMIT 1'))})"
+
+
+_KINDS: dict[str, Callable[[Writing], tuple[str, int]]] = {
+    "select": Writing._select_query,
+    "group": Writing._group_query,
+    "distinct": Writing._distinct_query,
+    "compound": Writing._compound_query,
+}
 
 
 def _shown(names: str) -> list[Visible]:

@@ -19,10 +19,10 @@ from headwater.sql.relation import Group, Relation, Top, inputs_of
 SEEDS = range(700 * FUZZ)
 
 
-def _uncertain(relation: Relation) -> bool:
+def uncertain(relation: Relation) -> bool:
     """Whether SQLite may answer in several ways: the first of equals, or a concatenation in any order."""
     concatenated = isinstance(relation, Group) and any(each.order for each in relation.aggregates)
-    return concatenated or isinstance(relation, Top) or any(_uncertain(each) for each in inputs_of(relation))
+    return concatenated or isinstance(relation, Top) or any(uncertain(each) for each in inputs_of(relation))
 
 
 def _bound(each: World) -> Query | None:
@@ -56,7 +56,7 @@ def check(each: World) -> bool:
     if query.order:
         assert found == effective, each.sql
     assert Counter(found) == Counter(effective), each.sql
-    if not query.framed and not _uncertain(query.relation):
+    if not query.framed and not uncertain(query.relation):
         assert Counter(found) == Counter(answer), each.sql
     return True
 

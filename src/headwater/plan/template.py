@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headwater.model.value import Row
 from headwater.sql.expr import Expr, OrderKey, Output
-from headwater.sql.relation import Relation
+from headwater.sql.relation import Relation, tables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Template:
     @property
     def ordered(self) -> bool:
         return bool(self.order)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The base tables it reads."""
+        return frozenset({self.table}) if self.relation is None else tables_of(self.relation)
 
 
 @dataclass(frozen=True, slots=True)

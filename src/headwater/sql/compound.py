@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -19,26 +20,28 @@ from headwater.sql.relation import Relation, RelColumn, SetKind, SetOperation, V
 from headwater.sql.render import render
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.types import Collating, affinity, common_type
+from headwater.sql.walk import names_in
 
 Projecting = Callable[[Relation, Sequence[Named], Sequence[Type | None]], tuple[Relation, tuple[Named, ...]]]
 _KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
 
 
 def combined(
-    whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting
+    whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting, vague: set[str]
 ) -> tuple[Relation, tuple[Named, ...]]:
     types = [_type(whole, node, left, right) for left, right in zip(*(side.columns for side in sides), strict=True)]
     left, right = (project(side.relation, side.columns, types)[0] for side in sides)
     prefix = whole.names.fresh("set")
     pairs = zip(sides[0].columns, sides[1].columns, types, strict=True)
     columns = tuple(
-        _column(whole, node, f"{prefix}.{place}", mine, theirs, type)
-        for place, (mine, theirs, type) in enumerate(pairs, 1)
+        _column(f"{prefix}.{place}", mine, theirs, type, vague) for place, (mine, theirs, type) in enumerate(pairs, 1)
     )
     every = not node.args.get("distinct")
     relation = SetOperation(_KINDS[type(node)], every, left, right, columns)
-    named = zip(sides[0].columns, columns, strict=True)
-    return relation, tuple((name, Bound(reference(column), Collating(column.collation))) for (name, _), column in named)
+    named = zip(sides[0].columns, sides[1].columns, columns, strict=True)
+    return relation, tuple(
+        (mine[0], Bound(reference(column), _collating(mine, theirs))) for mine, theirs, column in named
+    )
 
 
 def _type(whole: Whole, node: exp.Expr, left: Named, right: Named) -> Type | None:
@@ -53,21 +56,21 @@ def _type(whole: Whole, node: exp.Expr, left: Named, right: Named) -> Type | Non
     return found
 
 
-def _column(whole: Whole, node: exp.Expr, name: str, left: Named, right: Named, type: Type | None) -> RelColumn:
-    """What a comparison outside would do with the column, SQLite leaves open where its sides differ."""
-    mine, theirs = left[1], right[1]
-    collations = {bound.collating.name or "BINARY" for bound in (mine, theirs)}
-    affinities = {affinity(bound.expr) for bound in (mine, theirs) if bound.expr != Const(None, None)}
-    if len(collations) > 1 or (len(affinities) > 1 and type not in (Type.INTEGER, Type.REAL, Type.BLOB)):
-        raise UnsupportedQuery(
-            f"{left[0]} compares in two ways in this compound query",
-            sql=whole.sql,
-            at=span(node),
-            hint="CAST both sides to one type",
-        )
+def _column(name: str, left: Named, right: Named, type: Type | None, vague: set[str]) -> RelColumn:
+    """How the column compares outside, SQLite leaves open where its sides differ."""
+    sides = [bound for _, bound in (left, right) if bound.expr != Const(None, None)]
+    collations = {bound.collating.name or "BINARY" for bound in sides}
+    affinities = {affinity(bound.expr) for bound in sides}
+    if len(collations) > 1 or len(affinities) > 1 or names_in(*(bound.expr for bound in sides)) & vague:
+        vague.add(name)
+    column = computed(name, Const(None, type), _collating(left, right).name)
     own = affinities.pop() if len(affinities) == 1 else None
-    column = computed(name, Const(None, type), collations.pop())
-    return column if own is None else RelColumn(name, column.type, own, column.collation)
+    return column if own is None else replace(column, affinity=own)
+
+
+def _collating(left: Named, right: Named) -> Collating:
+    """The first side that has a collation says how the whole is ordered."""
+    return Collating(left[1].collating.name or right[1].collating.name)
 
 
 def listed_values(whole: Whole, node: exp.Values) -> tuple[Relation, tuple[Named, ...]]:

@@ -207,7 +207,7 @@ def between(scope: Scope, node: exp.Between) -> Bound:
     if collations[0] != collations[1]:
         return Bound(Call("and", (least.expr, most.expr), Type.INTEGER), all_carried)
     bounds = [_converted(bound.expr, types.affinity(value.expr)) for bound in (low, high)]
-    asked = next((_stripped(value.expr, bound) for bound in bounds if not isinstance(bound, Const)), value.expr)
+    asked = next((_stripped(value.expr, bound) for bound in bounds if types.affinity(bound) == "TEXT"), value.expr)
     return Bound(Call("between", (asked, *bounds), Type.INTEGER, collations[0]), all_carried)
 
 
@@ -359,8 +359,8 @@ def _converted(expr: Expr, affinity: str | None) -> Expr:
 
 
 def _stripped(expr: Expr, other: Expr) -> Expr:
-    """A computed column has no affinity at all: an evaluator that declares one for it must see so."""
-    if isinstance(expr, ColumnRef) and not expr.affinity and not isinstance(other, Const):
+    """A computed column has no affinity at all: that tells beside one that would make text of it."""
+    if isinstance(expr, ColumnRef) and not expr.affinity and types.affinity(other) == "TEXT":
         return Call("pos", (expr,), expr.type)
     return expr
 

@@ -179,3 +179,10 @@ def inputs_of(relation: Relation) -> tuple[Relation, ...]:
             return (relation.input,)
         case Join() | Exists() | Mark() | SetOperation():
             return (relation.left, relation.right)
+
+
+def tables_of(relation: Relation) -> frozenset[str]:
+    """The base tables it reads."""
+    if isinstance(relation, Scan):
+        return frozenset({relation.table})
+    return frozenset().union(*(tables_of(input) for input in inputs_of(relation)))

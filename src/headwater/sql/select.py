@@ -143,15 +143,13 @@ class Select:
             inner = item.this if isinstance(item, exp.Alias) else item
             text = inner.meta.get("text")
             bound = bind_expr(scope, inner)
-            name = item.alias or self._own_name(inner, str(text))
-            if not item.alias and not isinstance(inner, exp.Column):
+            # What USING coalesced is no column, whatever it looks like.
+            column = isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)
+            name = item.alias or (inner.name if column else str(text))
+            if not item.alias and not column:
                 alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
                 self.node.expressions[place].replace(alias)
             yield name, bound
-
-    def _own_name(self, inner: exp.Expr, text: str) -> str:
-        """SQLite's: a column's own name, which it has got by now, else the text as written."""
-        return inner.name if isinstance(inner, exp.Column) else text
 
     def _spelled(self) -> dict[str, exp.Expr]:
         """Only names given with AS can be used elsewhere; the first of equals wins."""

@@ -20,11 +20,12 @@ _COMPOUNDS: dict[str, type[exp.SetOperation]] = {
     "INTERSECT": exp.Intersect,
     "EXCEPT": exp.Except,
 }
+_SIDES = {"LEFT": {"left"}, "RIGHT": {"right"}, "FULL": {"left", "right"}}
 _KINDS = {
     frozenset[str](): "inner",
-    frozenset({"INNER"}): "inner",
-    frozenset({"CROSS"}): "inner",
-    **{frozenset({side, *outer}): side.lower() for side in ("LEFT", "RIGHT", "FULL") for outer in ((), ("OUTER",))},
+    frozenset({"left"}): "left",
+    frozenset({"right"}): "right",
+    frozenset({"left", "right"}): "full",
 }
 
 
@@ -192,11 +193,15 @@ class Statement(Expressions):
         if self._operator() != "JOIN":
             self.raise_error("expected JOIN")
         self._advance()
-        kind = _KINDS.get(frozenset(found) - {"NATURAL"})
-        if kind is None:
+        return self._kind(set(found), first), "NATURAL" in found
+
+    def _kind(self, found: set[str], first: Token) -> str:
+        """LEFT RIGHT is FULL, as SQLite reads it."""
+        sides = frozenset[str]().union(*(_SIDES.get(word, ()) for word in found))
+        inner = bool(found & {"INNER", "CROSS"})
+        if (inner and (sides or "OUTER" in found)) or ("OUTER" in found and not sides):
             self.raise_error("expected one kind of join", first)
-        assert kind is not None
-        return kind, "NATURAL" in found
+        return _KINDS[sides]
 
     def _join_condition(self) -> tuple[exp.Expr | None, list[exp.Identifier] | None]:
         if self._match(TokenType.ON):

@@ -5,7 +5,7 @@ Queries inside it are answered here too: as bags of rows, as sets, or for whethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from headwater.sql.clauses import Answer, Common, Environment, Named, Purpose, S
 from headwater.sql.closed import is_closed
 from headwater.sql.compound import combined, listed_values
 from headwater.sql.expr import Const, Expr, OrderKey, Output
-from headwater.sql.frame import limit, offset
+from headwater.sql.frame import limit, offset, ordinal
 from headwater.sql.grouping import scans
 from headwater.sql.naming import reference, renamed
 from headwater.sql.ordering import Term, distinct_terms, result_terms, user_terms
@@ -94,10 +94,14 @@ class Rows:
 
 @dataclass(slots=True)
 class Queries:
-    """The `Binder`. `open` are the common tables being bound: one that meets itself is recursive."""
+    """The `Binder`. `open` are the common tables being bound: one that meets itself is recursive.
+
+    `vague` are columns of compound queries whose affinity SQLite leaves open: they cannot be compared.
+    """
 
     whole: Whole
     open: set[int] = field(default_factory=set)
+    vague: set[str] = field(default_factory=set)
 
     def outermost(self, node: exp.Expr) -> Rows:
         around = self._around(node, {})
@@ -127,6 +131,7 @@ class Queries:
             rows = self._set_of(selected, purpose)
         else:
             rows = self._compound(node, around, outer)
+            self._check_clear(rows.results, node)
         self._check_closed(rows.relation, node)
         return self._limited(node, rows, purpose)
 
@@ -212,14 +217,22 @@ class Queries:
             relation, results = self._combined(node, around, outer)
         spelled = {name.lower(): exp.Null() for name, _ in reversed(results)}
         scope = Scope(self.whole.sql, (), self.whole.params, spelled=spelled)
-        try:
-            order = tuple(user_terms(scope, node.args.get("order"), results))
-        except SqlError as error:
-            hint = "name a result column, or its number"
-            raise UnsupportedQuery(
-                "this ORDER BY of a compound query is not supported", sql=error.sql, at=error.at, hint=hint
-            ) from None
+        self._check_terms(node, spelled)
+        order = tuple(user_terms(scope, node.args.get("order"), results))
         return Rows(relation, results, order, self._ties(node, results))
+
+    def _check_terms(self, node: exp.Expr, spelled: Mapping[str, exp.Expr]) -> None:
+        """A compound query is ordered by its results; SQLite also finds them by how another side writes them."""
+        order = node.args.get("order")
+        for ordered in order.expressions if order else ():
+            term = ordered.this.this if isinstance(ordered.this, exp.Collate) else ordered.this
+            if ordinal(term) is not None or (isinstance(term, exp.Column) and term.name.lower() in spelled):
+                continue
+            hint = "name a result column, or its number"
+            if any(term in (item, item.this) or item.alias == term.name != "" for item in _items(node)):
+                raise self._refused("ordering a compound query by a side's own words", ordered, hint)
+            message = "ORDER BY of a compound query takes its results"
+            raise SqlError(message, sql=self.whole.sql, at=span(ordered), hint=hint)
 
     def _combined(
         self, node: exp.SetOperation, around: Environment, outer: Scope | None
@@ -234,7 +247,17 @@ class Queries:
         every = not node.args.get("distinct")
         for side in sides if not every else ():
             self._check_set(word, side.columns, node)
-        return combined(self.whole, node, sides, self._projected)
+        return combined(self.whole, node, sides, self._projected, self.vague)
+
+    def _check_clear(self, results: Sequence[Named], node: exp.Expr) -> None:
+        for name, bound in results:
+            if names_in(bound.expr) & self.vague:
+                raise UnsupportedQuery(
+                    f"{name} would compare in two ways, as the sides of this compound query do",
+                    sql=self.whole.sql,
+                    at=span(node),
+                    hint="CAST both sides to one type",
+                )
 
     def _side(self, node: exp.Expr, around: Environment, outer: Scope | None) -> Answer:
         if isinstance(node, exp.Select):
@@ -272,6 +295,12 @@ class Queries:
 
     def _refused(self, what: str, node: exp.Expr, hint: str = "write it as a join") -> UnsupportedQuery:
         return UnsupportedQuery(f"{what} is not supported yet", sql=self.whole.sql, at=span(node), hint=hint)
+
+
+def _items(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The result columns of every side."""
+    for side in (node.this, node.expression) if isinstance(node, exp.SetOperation) else ():
+        yield from _items(side) if isinstance(side, exp.SetOperation) else side.expressions
 
 
 def _moved(key: OrderKey, seen: Mapping[Expr, Expr]) -> OrderKey:
