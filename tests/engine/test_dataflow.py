@@ -32,7 +32,7 @@ def oracle_of(table: Table) -> Iterator[Oracle]:
 
 def start(flow: Dataflow, origin: Origin, planned: Planned, tx: int) -> bool:
     if not flow.knows(planned.template.id):
-        rows = [origin.batch()] if flow.needs_rows(planned.template) else None
+        rows = {planned.template.table: [origin.batch()]} if flow.needs_rows(planned.template) else None
         flow.activate(planned.template, rows)
     return flow.subscribe(planned.instance, tx)
 

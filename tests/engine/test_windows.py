@@ -44,7 +44,7 @@ class Bench:
 
     def open(self, planned: Planned, rows: list[Row]) -> None:
         needed = self.flow.needs_rows(planned.template)
-        self.flow.activate(planned.template, [batch_of(T, rows)] if needed else None)
+        self.flow.activate(planned.template, {"t": [batch_of(T, rows)]} if needed else None)
         assert self.flow.subscribe(planned.instance, self.tx)
 
     def change(self, *changes: tuple[Row | None, Row | None]) -> None:
@@ -256,7 +256,7 @@ def test_activation_folds_in_the_changes_made_since(key: tuple[str, ...]) -> Non
     subscribers = [Subscriber(plan(sql, [table])) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")]
     for subscriber in subscribers:
         assert flow.needs_rows(subscriber.planned.template)
-        flow.activate(subscriber.planned.template, batches)
+        flow.activate(subscriber.planned.template, {"t": batches})
         flow.subscribe(subscriber.planned.instance, 1)
     with oracle_of(table) as oracle:
         for tx in range(2, 20):

@@ -32,7 +32,7 @@ def opened(sql: str, count: int, instances: int = 1) -> Dataflow:
     flow = Dataflow()
     flow.define(T)
     planned = plan(sql, [T])
-    flow.activate(planned.template, [batch_of(T, rows_of(count))])
+    flow.activate(planned.template, {"t": [batch_of(T, rows_of(count))]})
     for n in range(instances):
         values = (n,) if planned.template.keys else ()
         flow.subscribe(replace(planned.instance, id=n + 1, values=values), 1)

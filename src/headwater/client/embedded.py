@@ -61,8 +61,7 @@ class Embedded:
 
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
-        table = self._pipeline.table(planned.template.table)
-        answer = self._pipeline.source.query(effective_sql(planned.template, planned.instance, table), ())
+        answer = self._pipeline.source.query(effective_sql(planned.template, planned.instance), ())
         names = [output.name for output in planned.template.outputs]
         rows: list[Fields] = [dict(zip(names, row, strict=True)) for row in answer.rows]
         return Effective(rows, answer.position, planned.template.ordered)

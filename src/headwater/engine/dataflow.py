@@ -20,6 +20,7 @@ from headwater.engine.delta import Delta, merge
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
+from headwater.engine.operators.derived import Derived
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
 from headwater.engine.params import (
@@ -46,6 +47,7 @@ from headwater.plan.template import Instance, Template
 _FETCH_ROWS_MAX = 64  # a larger frame is read from its bucket at once
 
 Bools = npt.NDArray[np.bool_]
+Rows = Mapping[str, Iterable[pa.RecordBatch]]
 Int64s = npt.NDArray[np.int64]
 
 
@@ -66,6 +68,7 @@ class Dataflow:
         self.counters = Work()
         self._limits = limits
         self._shapes: dict[str, Shape] = {}
+        self._derived: dict[str, Derived] = {}
         self._multisets: dict[str, Multiset] = {}
         self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
         self._live: dict[str, Live] = {}
@@ -89,6 +92,13 @@ class Dataflow:
             if live.template.table == table.name:
                 self._rebind(live, table)
 
+    def reshaped(self, table: Table) -> list[str]:
+        """The relations that cannot follow a table's new schema: a column they read has another type."""
+        known = self._shapes.get(table.name)
+        if known is None or known.table.columns == table.columns[: len(known.table.columns)]:
+            return []
+        return [name for name, each in self._derived.items() if table.name in each.base_tables]
+
     def _rebind(self, live: Live, table: Table) -> None:
         """Sort keys may have become longer; what they say of the rows there are is the same."""
         live.template = template_from_sql(live.template.sql, table)
@@ -98,7 +108,12 @@ class Dataflow:
             self._hydrate(live, group)
 
     def drop(self, table: str, tx: int, reason: str) -> list[int]:
-        """The instances that end with their table; each is told why."""
+        """The instances that end with their table, or with a relation over it; each is told why."""
+        over = [name for name, each in self._derived.items() if table in each.base_tables or table == name]
+        ended = [window for name in {table, *over} for window in self._drop(name, tx, reason)]
+        return [window.instance.id for window in ended]
+
+    def _drop(self, table: str, tx: int, reason: str) -> list[Window]:
         ended = [window for window in self._windows.values() if self._template(window).table == table]
         for window in ended:
             entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)
@@ -109,28 +124,50 @@ class Dataflow:
         self._arrangements = {place: each for place, each in self._arrangements.items() if place[0] != table}
         self._multisets.pop(table, None)
         self._shapes.pop(table, None)
-        return [window.instance.id for window in ended]
+        self._derived.pop(table, None)
+        return ended
 
     def knows(self, template_id: str) -> bool:
         return template_id in self._live
 
     def needs_rows(self, template: Template) -> bool:
-        """False when the arrangement exists already, or no instance of the template can live here."""
+        """False when the rows are here already, or no instance of the template can live here."""
+        if template.relation is not None:
+            return self._owns(template) and template.table not in self._derived
         return self._owns(template) and (template.table, template.keys) not in self._arrangements
 
-    def activate(self, template: Template, rows: Iterable[pa.RecordBatch] | None) -> None:
-        """`rows` is the whole table as it is now; None where `needs_rows` said no.
+    def activate(self, template: Template, rows: Rows | None) -> None:
+        """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no.
 
         A batch with a further column, `diff`, adds and takes away rows: changes made since the others were read.
         """
-        table = self._shapes[template.table].table
-        if self.needs_rows(template):
-            if rows is None:
-                raise ValueError(f"activating {template.id} needs the rows of {template.table}")
-            self._arrange(template, table, rows)
+        if self.needs_rows(template) and rows is None:
+            raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
+        if self._owns(template) and (template.table, template.keys) not in self._arrangements:
+            whole = self._derive(template, rows) if template.relation is not None else (rows or {})[template.table]
+            self._arrange(template, self._shapes[template.table].table, whole)
+        table = self._shape_of(template)
         if template.id not in self._live:
             live = self._live[template.id] = Live(template, Program(template, table))
             self._served.setdefault((template.table, template.keys), []).append(live)
+
+    def _derive(self, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
+        """The rows of a relation: computed the first time, and known from then on."""
+        if template.table in self._derived:
+            return [self._derived[template.table].rows()]
+        derived = self._derived[template.table] = self._new(template)
+        self.define(derived.table)
+        return derived.load(rows or {})
+
+    def _new(self, template: Template) -> Derived:
+        assert template.relation is not None
+        return Derived(template.table, template.relation, self.tables, self.counters, self._limits)
+
+    def _shape_of(self, template: Template) -> Table:
+        """A cell that owns no instance of a template over a relation has nothing of the relation but its columns."""
+        if template.relation is not None and template.table not in self._shapes:
+            self.define(self._new(template).table)
+        return self._shapes[template.table].table
 
     def _owns(self, template: Template) -> bool:
         """A template without keys lives in one partition; one with keys spreads over all."""
@@ -266,11 +303,26 @@ class Dataflow:
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> None:
         """Everything that waits, of any number of transactions, `tx` ascending within a table."""
         for name, parts in deltas.items():
-            arrangements = list(self._arranged(name))
-            if arrangements and parts:
-                changes = changes_of(self._shapes[name], merge(parts), self._multisets.get(name))
-                for arrangement in arrangements:
-                    self._step(arrangement, changes)
+            self._step_table(name, parts)
+        for name, derived in list(self._derived.items()):
+            if not derived.base_tables.isdisjoint(deltas):
+                self._step_derived(name, derived, deltas)
+
+    def _step_derived(self, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
+        """A relation that has no right answer any more, as the origin would say, ends with that reason."""
+        delta = derived.step(deltas)
+        if derived.failed is not None:
+            tx = next(tx for tx, reason in derived.failures if reason is not None)
+            self._drop(name, tx, derived.failed)
+        elif delta is not None:
+            self._step_table(name, [delta])
+
+    def _step_table(self, name: str, parts: Sequence[Delta]) -> None:
+        arrangements = list(self._arranged(name))
+        if arrangements and parts:
+            changes = changes_of(self._shapes[name], merge(parts), self._multisets.get(name))
+            for arrangement in arrangements:
+                self._step(arrangement, changes)
 
     def _step(self, arrangement: Arrangement, changes: Changes) -> None:
         encoded = arrangement.encode(changes.rows)
@@ -309,7 +361,8 @@ class Dataflow:
     def save(self, directory: Path) -> SavedState:
         """Writes the runs not yet written; take what was emitted first, it is not part of the state."""
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
-        return saved_state(self.tables, files, self._live.values(), self._windows.values())
+        derived = {name: each.save(directory) for name, each in self._derived.items()}
+        return saved_state(self.tables, files, derived, self._live.values(), self._windows.values())
 
     @classmethod
     def load(
@@ -327,12 +380,18 @@ class Dataflow:
             )
             flow._arrangements[table_name, keys] = arrangement
             flow._recount(arrangement)
-        for sql, table_name in state.templates:
-            flow.activate(template_from_sql(sql, flow._shapes[table_name].table), None)
+        for sql in state.templates:
+            flow._reactivate(template_from_sql(sql, flow.tables), directory, state.derived)
         for instance, seq, prev in state.windows:
             flow._open(flow._live[instance.template], instance, seq, prev)
         flow._hydrate_unordered()
         return flow
+
+    def _reactivate(self, template: Template, directory: Path, derived: Mapping[str, bytes]) -> None:
+        if template.table in derived and template.table not in self._derived:
+            self._derived[template.table] = restored = self._new(template)
+            restored.restore(directory, derived[template.table])
+        self.activate(template, None)
 
     def _recount(self, arrangement: Arrangement) -> None:
         """How often a key-less row is there; rows in no arrangement are in no result either."""

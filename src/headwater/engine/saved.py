@@ -18,6 +18,7 @@ import pyarrow as pa
 import xxhash
 
 from headwater.engine.arrangement import Arrangement, Run
+from headwater.engine.operators.derived import SavedDerived
 from headwater.engine.params import Window
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Column, Table
@@ -69,7 +70,8 @@ class _WindowDocument(msgspec.Struct, array_like=True):
 class _Document(msgspec.Struct):
     tables: list[_TableDocument]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
-    templates: list[tuple[str, str]]
+    derived: dict[str, bytes]
+    templates: list[str]
     windows: list[_WindowDocument]
 
 
@@ -79,20 +81,27 @@ class Read:
 
     tables: list[Table]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
-    templates: list[tuple[str, str]]
+    derived: dict[str, bytes]
+    templates: list[str]
     windows: list[tuple[Instance, int, int]]
 
 
 def saved_state(
-    tables: Mapping[str, Table], files: Mapping[Place, list[str]], lives: Iterable[_Live], windows: Iterable[Window]
+    tables: Mapping[str, Table],
+    files: Mapping[Place, list[str]],
+    derived: Mapping[str, SavedDerived],
+    lives: Iterable[_Live],
+    windows: Iterable[Window],
 ) -> SavedState:
     document = _Document(
         [_table_document(table) for table in tables.values()],
         [(table, keys, names) for (table, keys), names in files.items()],
-        [(live.template.sql, live.template.table) for live in lives],
+        {name: one.document for name, one in derived.items()},
+        [live.template.sql for live in lives],
         [_window_document(window) for window in windows],
     )
-    return SavedState([name for names in files.values() for name in names], msgspec.msgpack.encode(document))
+    every = [*files.values(), *(one.files for one in derived.values())]
+    return SavedState([name for names in every for name in names], msgspec.msgpack.encode(document))
 
 
 def _table_document(table: Table) -> _TableDocument:
@@ -113,6 +122,7 @@ def read_document(document: bytes) -> Read:
     return Read(
         [_table(table) for table in read.tables],
         read.arrangements,
+        read.derived,
         read.templates,
         [(_instance(w), w.seq, w.prev) for w in read.windows],
     )

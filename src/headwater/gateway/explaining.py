@@ -15,7 +15,7 @@ def explain_at(url: str, sql: str, params: Sequence[Value] = ()) -> str:
     try:
         tables = source.tables()
         planned = plan(sql, tables, params)
-        table = next(table for table in tables if table.name == planned.template.table)
+        table = next((table for table in tables if table.name == planned.template.table), None)
         return explain(planned, table, source.notes())
     finally:
         source.close()

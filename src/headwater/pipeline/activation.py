@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +21,18 @@ from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 from headwater.pipeline.durable import sync_directory
-from headwater.pipeline.records import Activate
+from headwater.pipeline.records import Hydration
 from headwater.sources.source import Snapshot, Source
 
 Progress = Callable[[str, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Hydrated:
-    """Files of rows as of source position `position`."""
-
-    table: Table
-    position: int
-    files: tuple[str, ...]
-    digests: tuple[str, ...]
-
-
-def hydrate(source: Source, table: str, directory: Path, name: str, progress: Progress) -> Hydrated:
-    """Reads the table at one position of the source into one Arrow file."""
+def hydrate(source: Source, table: str, directory: Path, since: int, progress: Progress) -> Hydration:
+    """Reads the table at one position of the source into one Arrow file; `since` is where the log stood before."""
     with source.snapshot(table) as snapshot:
-        file = f"{name}-{snapshot.position}.arrow"
+        file = f"{secrets.token_hex(8)}.arrow"
         digest = _write(directory / file, snapshot, progress)
-        return Hydrated(snapshot.table, snapshot.position, (file,), (digest,))
+        return Hydration(snapshot.table, (file,), (digest,), snapshot.position, since)
 
 
 def _write(path: Path, snapshot: Snapshot, progress: Progress) -> str:
@@ -64,10 +54,10 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
 
 
-def read_rows(directory: Path, activate: Activate, table: Table) -> list[pa.RecordBatch]:
+def read_rows(directory: Path, hydration: Hydration, table: Table) -> list[pa.RecordBatch]:
     """The batches of the record's files, in the table's present schema; a file that is not as it was is refused."""
     batches: list[pa.RecordBatch] = []
-    for file, digest in zip(activate.files, activate.digests, strict=True):
+    for file, digest in zip(hydration.files, hydration.digests, strict=True):
         path = directory / file
         if not path.exists() or _digest(path) != digest:
             raise Corrupt(
@@ -79,14 +69,14 @@ def read_rows(directory: Path, activate: Activate, table: Table) -> list[pa.Reco
     return batches
 
 
-def logged_since(log: Path, table: Table, hydrated: Activate, here: int) -> Iterator[pa.RecordBatch]:
+def logged_since(log: Path, table: Table, hydration: Hydration, here: int) -> Iterator[pa.RecordBatch]:
     """The table's changes that are in the log past the snapshot and before `here`, as rows with `diff`."""
-    reader = SegmentReader(log, hydrated.since)
+    reader = SegmentReader(log, hydration.since)
     try:
         while reader.offset < here:
             for record in reader.poll(here - reader.offset):
                 if record.kind is Kind.FRAME:
-                    yield from _past(record.payload, table, hydrated.position)
+                    yield from _past(record.payload, table, hydration.position)
     finally:
         reader.close()
 

@@ -96,9 +96,13 @@ class Capture:
             del self.tables[name]
         else:
             self.tables[name] = change.after
-        control = Schema(name, change.after, change.reason)
+        control = Schema(name, change.after, change.reason, _retyped(known, change.after))
         self._writer.append(*encode_control(control))
         self._on_schema(control)
+
+
+def _retyped(before: Table, after: Table | None) -> bool:
+    return after is not None and after.columns[: len(before.columns)] != before.columns
 
 
 def last_position(log: Path, position: int) -> int:

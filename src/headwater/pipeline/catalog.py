@@ -14,9 +14,10 @@ from headwater.pipeline.durable import write_durably
 
 
 class Known(msgspec.Struct, frozen=True):
-    """An active template: the table it reads and the names of its outputs."""
+    """An active template: the table or relation it is arranged from, the base tables of that, its output names."""
 
     table: str
+    tables: frozenset[str]
     names: tuple[str, ...]
 
 
@@ -34,8 +35,15 @@ class Catalog(msgspec.Struct):
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
-        self.arranged = {(name, keys) for name, keys in self.arranged if name != table}
-        self.templates = {id: known for id, known in self.templates.items() if known.table != table}
+        gone = {known.table for known in self.templates.values() if table in known.tables}
+        self.arranged = {(name, keys) for name, keys in self.arranged if name not in gone}
+        self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
+
+    def forget_relations(self, table: str) -> None:
+        """Those that read the table: they began with types that it no longer has."""
+        gone = {known.table for known in self.templates.values() if table in known.tables and known.table != table}
+        self.arranged = {(name, keys) for name, keys in self.arranged if name not in gone}
+        self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
 
     def write(self, path: Path) -> None:
         write_durably(path, msgspec.msgpack.encode(self))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import assert_never
 
+import pyarrow as pa
+
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry
@@ -30,6 +32,7 @@ from headwater.pipeline.records import (
     Activate,
     Capture,
     EndEpoch,
+    Hydration,
     Schema,
     Subscribe,
     Tick,
@@ -270,11 +273,8 @@ class Cell:
                 self._subscribe(subscribe, record.offset)
             case Unsubscribe(instance):
                 self._end(instance)
-            case Schema(table, after, reason):
-                if after is not None:
-                    self._dataflow.define(after)
-                else:
-                    self._dataflow.drop(table, tx_of(record.offset, 0), reason)
+            case Schema() as schema:
+                self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
                 for instance in [one for one, lease in self._boots.items() if lease < boot]:
                     self._end(instance)
@@ -283,19 +283,29 @@ class Cell:
             case never:
                 assert_never(never)
 
+    def _reshape(self, schema: Schema, tx: int) -> None:
+        for gone in self._dataflow.reshaped(schema.after) if schema.after is not None else [schema.table]:
+            self._dataflow.drop(gone, tx, schema.reason)
+        if schema.after is not None:
+            self._dataflow.define(schema.after)
+
     def _activate(self, activate: Activate, here: int) -> None:
-        table = self._dataflow.tables.get(activate.table.name)
-        if table is None:
-            table = activate.table
-            self._dataflow.define(table)
-        template = template_from_sql(activate.sql, table)
+        for hydration in activate.tables:
+            if hydration.table.name not in self._dataflow.tables:
+                self._dataflow.define(hydration.table)
+        template = template_from_sql(activate.sql, self._dataflow.tables)
         if self._dataflow.knows(template.id):
             return
         rows = None
         if self._dataflow.needs_rows(template):
-            rows = read_rows(self.config.layout.hydration, activate, table)
-            rows = [*rows, *logged_since(self.config.layout.log, table, activate, here)]
+            rows = {hydration.table.name: self._rows(hydration, here) for hydration in activate.tables}
         self._dataflow.activate(template, rows)
+
+    def _rows(self, hydration: Hydration, here: int) -> list[pa.RecordBatch]:
+        """The table as it is at this record: what was read, and what was logged since."""
+        table = self._dataflow.tables[hydration.table.name]
+        read = read_rows(self.config.layout.hydration, hydration, table)
+        return [*read, *logged_since(self.config.layout.log, table, hydration, here)]
 
     def _subscribe(self, subscribe: Subscribe, offset: int) -> None:
         if not self._dataflow.knows(subscribe.template):

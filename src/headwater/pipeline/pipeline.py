@@ -10,7 +10,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from headwater.engine.params import partition_of
@@ -23,7 +23,17 @@ from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
-from headwater.pipeline.records import Activate, Control, EndEpoch, Schema, Subscribe, Tick, Unsubscribe, encode_control
+from headwater.pipeline.records import (
+    Activate,
+    Control,
+    EndEpoch,
+    Hydration,
+    Schema,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    encode_control,
+)
 from headwater.pipeline.records import Capture as CaptureRecord
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
@@ -127,8 +137,9 @@ class Pipeline:
             self._declared = {table.name: table for table in self.source.tables()}
             return plan(sql, self._tables(), params)
 
-    def table(self, name: str) -> Table:
-        return self._tables()[name]
+    def table(self, name: str) -> Table | None:
+        """A table of the origin; none where the name is a relation's."""
+        return self._tables().get(name)
 
     def cell_of(self, planned: Planned) -> int:
         return partition_of(planned.template, planned.instance, self.grid.queries) * self.grid.writes
@@ -159,33 +170,40 @@ class Pipeline:
         with self._activating:
             if template.id in self._catalog.templates:
                 return
-            table = self._captured(template.table)
-            self.source.prepare(effective_sql(template, planned.instance, table))
+            tables = [self._captured(table) for table in sorted(template.tables)]
+            self.source.prepare(effective_sql(template, planned.instance))
             self._reading_since = self._log.next_offset
             try:
-                self._activated(template, self._hydrated(template, table, self._reading_since))
+                self._activated(template, self._hydrated(template, tables, self._reading_since))
             finally:
                 self._reading_since = None
 
     def _activated(self, template: Template, activate: Activate) -> None:
         """Logs the activation. Under capture's lock: a table that changes its shape is logged before or after."""
         with self.capture.lock:
-            if not _still_fits(template, self._catalog.tables.get(template.table)):
+            if not _still_fits(template, self._catalog.tables):
                 raise SourceError(
-                    f"expected the table {template.table} to stay as it was while it was read, found it changed",
+                    f"expected {', '.join(sorted(template.tables))} to stay as they were while they were read, "
+                    "found a change of columns",
                     hint="subscribe again",
                 )
             self._retention.activated(self._append(activate), activate.since, activate.files)
             self._catalog.arranged.add((template.table, template.keys))
             names = tuple(output.name for output in template.outputs)
-            self._catalog.templates[template.id] = Known(template.table, names)
+            self._catalog.templates[template.id] = Known(template.table, template.tables, names)
         self._catalog.write(self.layout.catalog)
 
-    def _hydrated(self, template: Template, table: Table, since: int) -> Activate:
-        if (template.table, template.keys) in self._catalog.arranged:
-            return Activate(template.id, template.sql, table)
-        read = hydrate(self.source, template.table, self.layout.hydration, template.id, self._progress)
-        return Activate(template.id, template.sql, read.table, read.files, read.digests, read.position, since)
+    def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
+        if self._is_arranged(template):
+            return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
+        read = [hydrate(self.source, table.name, self.layout.hydration, since, self._progress) for table in tables]
+        return Activate(template.id, template.sql, tuple(read))
+
+    def _is_arranged(self, template: Template) -> bool:
+        """The cells have the rows by these keys; those of a relation they can arrange anew by any."""
+        if template.relation is not None:
+            return any(name == template.table for name, _ in self._catalog.arranged)
+        return (template.table, template.keys) in self._catalog.arranged
 
     def _captured(self, name: str) -> Table:
         table = self._catalog.tables.get(name)
@@ -203,6 +221,8 @@ class Pipeline:
         if schema.after is None:
             self._catalog.forget(schema.table)
             self.capture.tables = self._catalog.tables
+        elif schema.retyped:
+            self._catalog.forget_relations(schema.table)
         self._catalog.write(self.layout.catalog)
 
     def _recapture(self, name: str) -> None:
@@ -261,9 +281,9 @@ class Pipeline:
         return {**self._declared, **self._catalog.tables}
 
 
-def _still_fits(template: Template, table: Table | None) -> bool:
+def _still_fits(template: Template, tables: Mapping[str, Table]) -> bool:
     try:
-        return table is not None and template_from_sql(template.sql, table).id == template.id
+        return template_from_sql(template.sql, dict(tables)).id == template.id
     except SqlError:
         return False
 

@@ -17,20 +17,31 @@ class Capture(msgspec.Struct, frozen=True):
     table: Table
 
 
-class Activate(msgspec.Struct, frozen=True):
-    """The rows of a table as they were at source position `position`, for a template that needs them by its keys.
+class Hydration(msgspec.Struct, frozen=True):
+    """The rows of a table as they were at source position `position`. A cell adds the changes past that position which
+    were logged from offset `since` on."""
 
-    No files: an arrangement by these keys is there already. The cell adds the changes past that position which were
-    logged from offset `since` up to here.
-    """
-
-    template: str
-    sql: str
     table: Table
     files: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     position: int = 0
     since: int = 0
+
+
+class Activate(msgspec.Struct, frozen=True):
+    """A template comes to life, with the rows of the tables it reads; no files where the cells have them already."""
+
+    template: str
+    sql: str
+    tables: tuple[Hydration, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(file for one in self.tables for file in one.files)
+
+    @property
+    def since(self) -> int:
+        return min(one.since for one in self.tables)
 
 
 class Subscribe(msgspec.Struct, frozen=True):
@@ -54,6 +65,7 @@ class Schema(msgspec.Struct, frozen=True):
     table: str
     after: Table | None
     reason: str
+    retyped: bool = False  # a column that was there has another type now
 
 
 class Tick(msgspec.Struct, frozen=True):
