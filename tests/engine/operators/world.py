@@ -157,11 +157,11 @@ class Relations:
 
     def _leaf(self) -> Relation:
         if self.rng.random() < 0.1:
-            columns = (RelColumn(self._name("w."), INTEGER, "INTEGER"), RelColumn(self._name("w."), Type.TEXT, "TEXT"))
+            given = (RelColumn(self._name("w."), INTEGER, "INTEGER"), RelColumn(self._name("w."), Type.TEXT, "TEXT"))
             rows = tuple(
                 (self.rng.choice((0, 1, None)), self.rng.choice(("p", "q"))) for _ in range(self.rng.randint(1, 3))
             )
-            return Values(columns, rows)
+            return Values(given, rows)
         table = self.world.tables[self.rng.choice(sorted(self.world.tables))]
         prefix = self._name("s")
         columns = tuple(
