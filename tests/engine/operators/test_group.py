@@ -1,0 +1,151 @@
+"""group alone: SQLite's result types and values, exact sums that leave no trace, errors as the origin raises them."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from tests.engine.operators.alone import Update, batch, counted
+from tests.engine.operators.world import rows_of
+from tests.engine.world import FUZZ
+
+from headwater.engine.operators.batch import Batch, nothing, table_of
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.group import FIRST_TX, GroupOperator
+from headwater.engine.operators.running import RunningOperator, runs
+from headwater.engine.work import Work
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type, Value
+from headwater.sql.expr import ColumnRef, Const, Output
+from headwater.sql.relation import Aggregate, Group, RelColumn, Scan
+
+K = RelColumn("k", Type.INTEGER, "INTEGER")
+FUNCTIONS = ("count", "sum", "total", "avg", "min", "max")
+
+
+def made(type: Type, functions: Sequence[str], *, distinct: bool = False, keyed: bool = True) -> tuple[Group, Table]:
+    value = RelColumn("v", type)
+    scan = Scan("t", ("k", "v"), (K, value))
+    aggregates = tuple(
+        Aggregate(RelColumn(f"a{n}", Type.ANY), name, (ColumnRef("v", type),), distinct)
+        for n, name in enumerate(functions)
+    )
+    keys = (Output("g", ColumnRef("k", Type.INTEGER, "INTEGER")),) if keyed else ()
+    columns = (RelColumn("g", Type.INTEGER, "INTEGER"),) if keyed else ()
+    return Group(scan, keys, columns, aggregates), table_of(scan.columns)
+
+
+def sqlite(rows: Counter[Row], functions: Sequence[str], *, distinct: bool, keyed: bool) -> list[str]:
+    memory = sqlite3.connect(":memory:")
+    memory.execute("CREATE TABLE t (k INTEGER, v)")
+    memory.executemany("INSERT INTO t VALUES (?, ?)", rows.elements())
+    word = "DISTINCT " if distinct else ""
+    outputs = ", ".join([*(["k"] if keyed else []), *(f"{name}({word}v)" for name in functions)])
+    found = memory.execute(f"SELECT {outputs} FROM t{' GROUP BY k' if keyed else ''}").fetchall()
+    memory.close()
+    return sorted(map(repr, found))
+
+
+def random_value(type: Type, rng: random.Random) -> Value:
+    if rng.random() < 0.2:
+        return None
+    match type:
+        case Type.INTEGER:
+            return rng.choice((0, 1, -7, 2**52, 10**12))
+        case Type.REAL:
+            return rng.choice((0.5, -2.25, 1e6, 0.0))
+        case Type.ANY:
+            return rng.choice((1, 2.5, "3", "4.5x", "abc", b"6", "", 7))
+        case Type.TEXT:
+            return rng.choice(("a", "B", "12", "-3.5"))
+        case Type.BLOB:
+            return rng.choice((b"", b"1", b"zz"))
+
+
+@pytest.mark.parametrize("type", list(Type))
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("keyed", [False, True])
+def test_values_and_types_are_sqlites(type: Type, distinct: bool, keyed: bool) -> None:
+    for seed in range(12 * FUZZ):
+        rng = random.Random(seed)
+        group, table = made(type, FUNCTIONS, distinct=distinct, keyed=keyed)
+        operator, rows, out = GroupOperator(group, table, Work(), Failures()), Counter[Row](), Counter[Row]()
+        _add(out, operator, operator.step([nothing(table)]))
+        for tx in range(1, 15):
+            row: Row = (rng.choice((1, 2, None)), random_value(type, rng))
+            if rows and rng.random() < 0.5:
+                row = rng.choice(sorted(rows, key=repr))
+            diff = -1 if rows[row] else 1
+            rows[row] += diff
+            rows = +rows
+            _add(out, operator, operator.step([batch(table, [Update(tx, 0, row, diff)])]))
+            assert sorted(map(repr, out.elements())) == sqlite(rows, FUNCTIONS, distinct=distinct, keyed=keyed)
+
+
+def _add(out: Counter[Row], operator: GroupOperator, updates: Batch) -> None:
+    for (_, row), diff in counted(operator.table, updates).items():
+        out[row] += diff
+
+
+def test_without_keys_there_is_one_row_from_the_beginning() -> None:
+    group, table = made(Type.INTEGER, ("count", "sum", "total"), keyed=False)
+    operator = GroupOperator(group, table, Work(), Failures())
+    assert counted(operator.table, operator.step([nothing(table)])) == {(FIRST_TX, (0, None, 0.0)): 1}
+    assert counted(operator.table, operator.step([nothing(table)])) == {}
+
+
+def test_taking_back_what_was_added_leaves_no_trace_in_a_sum_of_doubles() -> None:
+    group, table = made(Type.REAL, ("sum",))
+    operator = GroupOperator(group, table, Work(), Failures())
+    rows: list[Row] = [(1, 0.1), (1, 1e300), (1, 1e-300), (1, float("inf")), (1, float("-inf")), (1, 3.0)]
+    operator.step([batch(table, [Update(1, 0, row, 1) for row in rows])])
+    out = counted(operator.table, operator.step([batch(table, [Update(2, 0, row, -1) for row in rows[1:]])]))
+    assert out == {(2, (1, None)): -1, (2, (1, 0.1)): 1}
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_sum_that_is_no_integer_is_an_error_until_the_row_leaves(running: bool) -> None:
+    group, table = made(Type.INTEGER, ("sum",))
+    if running:
+        aggregate = Aggregate(RelColumn("a", Type.INTEGER), "sum", group.aggregates[0].args)
+        group = Group(group.input, group.keys, group.key_columns, (aggregate,))
+        assert runs(group)
+    failures = Failures()
+    operator = (RunningOperator if running else GroupOperator)(group, table, Work(), failures)
+    operator.step([batch(table, [Update(1, 0, (1, 2**63 - 1), 1), Update(2, 0, (1, 1), 1), Update(4, 0, (1, 1), -1)])])
+    assert failures.settle() == [(2, "integer overflow"), (4, None)]
+    assert failures.reason is None
+
+
+def test_running_sums_are_those_of_the_accumulators() -> None:
+    """The same groups by both operators, far beyond 2**53."""
+    value = ColumnRef("v", Type.INTEGER)
+    types = {"count": Type.INTEGER, "sum": Type.INTEGER, "total": Type.REAL, "avg": Type.REAL}
+    aggregates = [Aggregate(RelColumn(name, type), name, (value,)) for name, type in types.items()]
+    aggregates.append(Aggregate(RelColumn("every", Type.INTEGER), "count", (), filter=Const(1, Type.INTEGER)))
+    group, table = made(Type.INTEGER, ())
+    group = Group(group.input, group.keys, group.key_columns, tuple(aggregates))
+    assert runs(group)
+    rng = random.Random(5)
+    both = [make(group, table, Work(), Failures()) for make in (RunningOperator, GroupOperator)]
+    for start in range(1, 200 * FUZZ, 7):
+        updates = [
+            Update(start + n, 0, (rng.randrange(4), rng.choice((None, 2**60 - 1, -(2**61), 3))), 1) for n in range(7)
+        ]
+        one, other = (counted(each.table, each.step([batch(table, updates)])) for each in both)
+        assert +one == +other and {k: v for k, v in one.items() if v < 0} == {k: v for k, v in other.items() if v < 0}
+
+
+def test_groups_survive_in_a_batch() -> None:
+    group, table = made(Type.ANY, FUNCTIONS)
+    operator, again = (GroupOperator(group, table, Work(), Failures()) for _ in range(2))
+    rng = random.Random(2)
+    updates = [Update(1, 0, (rng.randrange(3), random_value(Type.ANY, rng)), 1) for _ in range(40)]
+    first = operator.step([batch(table, updates)])
+    again.load(operator.dump())
+    gone = again.step([batch(table, [Update(2, 0, update.row, -1) for update in updates])])
+    assert sorted(rows_of(again.table, gone.rows)) == sorted(rows_of(operator.table, first.rows))
+    assert again.dump().num_rows == 0
