@@ -6,14 +6,20 @@ What it reads is the origin's word. Whatever depends on more than the tables is 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.model.errors import UnsupportedQuery
-from headwater.model.value import Row
+from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
+from headwater.plan.planner import Planned
+from headwater.plan.template import Instance, Template
+from headwater.sql.expr import Const, OrderKey, Output
 from headwater.sql.functions import CLOCKS, VOLATILE
+from headwater.sql.literal import write
+
+WHOLISTIC = "wholistic"
 
 _NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
 _LONELY_FORMAT = re.compile(r"\bstrftime\s*\(\s*'[^']*'\s*\)", re.I)
@@ -37,6 +43,35 @@ class Requeried:
     def params(self) -> Any:
         """As the origin's driver takes them: by name, or in order."""
         return dict(zip(self.keywords, self.values, strict=True)) if self.keywords else self.values
+
+
+def planned_requery(query: Requeried) -> Planned:
+    """As everyone else knows a plan. Its one order key stands for the order the origin gave."""
+    given = (OrderKey(Const(0, Type.INTEGER)),) if query.ordered else ()
+    outputs = tuple(Output(name, Const(None, Type.ANY)) for name in query.names)
+    template = Template(query.template, query.sql, "", (), None, outputs, given, False)
+    instance = Instance(query.instance, query.template, query.values)
+    return Planned(template, instance, WHOLISTIC, (f"not incremental: {query.why}", *_depends(query)))
+
+
+def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:
+    lines = [
+        f"template {planned.template.id}",
+        f"instance {planned.instance.id}",
+        f"strategy {WHOLISTIC}: the origin is asked again, and its answer compared with the one before",
+        "query",
+        *(f"  {line}" for line in planned.template.sql.strip().splitlines()),
+        *(f"  {n}: {write(value)}" for n, value in enumerate(planned.instance.values, 1)),
+        "notes",
+        *(f"  {note}" for note in (*planned.notes, *notes)),
+    ]
+    return "\n".join(lines)
+
+
+def _depends(query: Requeried) -> Iterator[str]:
+    for table, columns in sorted(query.mask.items()):
+        named = ", ".join(sorted(columns - {""}))
+        yield f"asked again when a row of {table} comes or goes" + (f", or one of {named} changes" if named else "")
 
 
 def requeried(

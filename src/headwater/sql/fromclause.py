@@ -13,7 +13,7 @@ from sqlglot import exp
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.chain import chain, operands
+from headwater.sql.chain import chain
 from headwater.sql.clauses import Answer, Binder, Environment
 from headwater.sql.expr import Call, ColumnRef, Expr, OrderKey, Output
 from headwater.sql.names import did_you_mean, listed
@@ -32,12 +32,12 @@ _PADDED = {"inner": (False, False), "left": (False, True), "right": (True, False
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """`conjuncts` are ON conditions that belong to WHERE. `order` is the order the rows of a single table come in."""
+    """`deferred` are joins whose ON belongs to WHERE. `order` is the order the rows of a single table come in."""
 
     relation: Relation
     sources: tuple[Source, ...] = ()
     shared: Shared = field(default_factory=dict)
-    conjuncts: tuple[exp.Expr, ...] = ()
+    deferred: tuple[Joined, ...] = ()
     order: tuple[OrderKey, ...] = ()
 
 
@@ -66,7 +66,7 @@ class FromClause:
         scope = Scope(
             self.binder.whole.sql, side.sources, self.binder.whole.params, {}, side.shared, {}, self.outer, _PLAIN
         )
-        deferred: list[exp.Expr] = []
+        deferred: list[Joined] = []
         relation = self._relation(node, scope, False, deferred)
         order = self.order if not isinstance(node, Joined) else ()
         return From(relation, side.sources, side.shared, tuple(deferred), order)
@@ -127,10 +127,13 @@ class FromClause:
         answer = self.binder.answer(node.this, self.around, self.outer)
         if answer.correlated:
             raise UnsupportedQuery(
-                "a derived table that looks outside is not supported yet", sql=self.binder.whole.sql, at=span(node)
+                "a derived table that looks outside is not supported yet",
+                sql=self.binder.whole.sql,
+                at=span(node),
+                hint="write it as a join",
             )
         if not node.alias:
-            node.set("alias", exp.to_identifier(self.binder.whole.names.fresh("derived"), quoted=True))
+            node.set("alias", exp.to_identifier(self.binder.whole.names.spare("~"), quoted=True))
         return self._leaf(node, node.alias, [name for name, _ in answer.columns], answer)
 
     def _leaf(self, node: exp.Expr, alias: str, names: list[str], answer: Answer) -> Source:
@@ -196,7 +199,7 @@ class FromClause:
 
     # Relations
 
-    def _relation(self, node: exp.Expr, scope: Scope, padded: bool, deferred: list[exp.Expr]) -> Relation:
+    def _relation(self, node: exp.Expr, scope: Scope, padded: bool, deferred: list[Joined]) -> Relation:
         if not isinstance(node, Joined):
             return self.leaves[id(node)]
         kind = node.args["kind"]
@@ -206,7 +209,7 @@ class FromClause:
         conditions = list(self.using[id(node)])
         on = node.args.get("on")
         if on is not None and kind == "inner" and not padded:
-            deferred += operands(on, exp.And)
+            deferred.append(node)
         elif on is not None:
             conditions.append(bind_expr(scope, on).expr)
         joined = Join(kind, left, right, chain("and", conditions) if conditions else None)

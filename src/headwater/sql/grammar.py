@@ -199,7 +199,7 @@ class Expressions(SQLiteParser):
         if not first:
             self.raise_error("expected an expression")
         reader = _OPERAND_READERS.get(first.token_type) or _OPERAND_WORDS.get(first.text.upper())
-        if first.token_type == TokenType.IDENTIFIER or (reader is None and self._word(first)):
+        if self._quoted(first) or (reader is None and self._word(first)):
             reader = Expressions._named
         if reader is None and first.text[:1] == "$":
             reader = Expressions._dollar
@@ -397,7 +397,8 @@ class Expressions(SQLiteParser):
         return begins and " " not in text and text.upper() not in _RESERVED
 
     def _quoted(self, token: Token) -> bool:
-        return token.token_type == TokenType.IDENTIFIER
+        """sqlglot also calls `0x` an identifier."""
+        return token.token_type == TokenType.IDENTIFIER and self.sql[token.start] in '"[`'
 
     def _match_not(self) -> bool:
         """sqlglot reads `!` as NOT, SQLite does not."""

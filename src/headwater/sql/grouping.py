@@ -70,7 +70,9 @@ class Aggregates:
                 f"the aggregate {name}() is not supported yet", span(node), "compute it in the application"
             )
         if not names_in(*args, filter) <= self.local:
-            raise scope.refusal("an aggregate over columns of the query around is not supported yet", span(node))
+            raise scope.refusal(
+                "an aggregate over columns of the query around is not supported yet", span(node), "write it as a join"
+            )
 
     def _check_values(
         self, scope: Scope, node: exp.Anonymous, name: str, args: Sequence[Bound], collation: str

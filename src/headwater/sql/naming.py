@@ -26,10 +26,15 @@ class Names:
 
     def fresh(self, kind: str) -> str:
         """`agg1`, `agg2`, …"""
+        name = self.spare(kind)
+        self.used.add(name)
+        return name
+
+    def spare(self, kind: str) -> str:
+        """The same, not taken yet."""
         number = 1
         while f"{kind}{number}" in self.used:
             number += 1
-        self.used.add(f"{kind}{number}")
         return f"{kind}{number}"
 
 

@@ -146,7 +146,11 @@ class Scope:
         if node.name.lower() not in ROWID_NAMES:
             return None
         near = [source for source in self.sources if not node.table or source.name.lower() == node.table.lower()]
-        if len(near) != 1:
+        if len(near) > 1:
+            raise self.refusal(
+                f"{node.name} of several tables is not clear", span(node), "say which table's, or its key"
+            )
+        if not near:
             return None
         found = near[0].rowid()
         if found is None:

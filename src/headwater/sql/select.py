@@ -6,7 +6,7 @@ but through its scope: conjuncts that speak of it are set aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -57,9 +57,10 @@ class Select:
         results = tuple(self._results(replace(scope, clause=over)))
         scope = replace(scope, spelled=self._spelled())
         keys = list(self._keys(replace(scope, clause=inner), results)) if grouped else []
-        relation = self._where(scope, source, self._passing(local, grouped, keys, results))
+        passing = self._passing(local, grouped, keys, results)
+        relation = self._where(scope, source, passing)
         relation = reduce(_attached, inner.attachments, relation)
-        having = self._having(replace(scope, clause=over), grouped)
+        having = self._having(replace(scope, clause=over), passing)
         order = distinct_terms(user_terms(replace(scope, clause=over), self.node.args.get("order"), results))
         shape = _Shape(relation, results, having, tuple(order), over.attachments)
         ties: tuple[Term, ...] = ()
@@ -172,37 +173,35 @@ class Select:
         return passing
 
     def _where(self, scope: Scope, source: From, passing: frozenset[str]) -> Relation:
-        where = self.node.args.get("where")
-        written = operands(where.this, exp.And) if where else []
         gathering = Gathering(self.binder, self.around, scope)
-        inner = replace(scope, clause=gathering)
-        plain: list[Expr] = []
-        late: list[Expr] = []
-        semis: list[Attachment] = []
-        kept: list[exp.Expr] = []
-        for place, node in enumerate([*source.conjuncts, *written]):
-            before = len(gathering.attachments)
-            found = as_condition(self.binder, self.around, inner, node)
-            if isinstance(found, Attachment):
-                semis.append(found)
-            else:
-                lifted = self._take(found, node, passing) if place >= len(source.conjuncts) else False
-                if lifted:
-                    continue
-                (late if len(gathering.attachments) > before else plain).extend(parts("and", found))
-            if place >= len(source.conjuncts):
-                kept.append(node)
-        if self.liftable:
-            self.node.set("where", exp.Where(this=reduce(_and_nodes, kept)) if kept else None)
-        relation = placed(source.relation, self._set_aside(source.relation, plain))
-        relation = reduce(_attached, [*gathering.attachments, *semis], relation)
-        return placed(relation, self._set_aside(relation, late))
+        found = _Conditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
+        for joined in source.deferred:
+            conditions = self._conjuncts(scope, joined.args["on"])
+            joined.set("on", _all([on for on in conditions if found.add(on, frozenset(), self._take)]))
+        where = self.node.args.get("where")
+        conditions = self._conjuncts(scope, where.this) if where else []
+        self._keep("where", exp.Where, [each for each in conditions if found.add(each, passing, self._take)])
+        relation = placed(source.relation, self._set_aside(source.relation, found.plain))
+        relation = reduce(_attached, [*gathering.attachments, *found.semis], relation)
+        return placed(relation, self._set_aside(relation, found.late))
+
+    def _conjuncts(self, scope: Scope, written: exp.Expr) -> list[exp.Where]:
+        """Each in a clause of its own, where others may take its place. An alias is what it stands for."""
+        found: list[exp.Where] = []
+        for node in operands(written, exp.And):
+            meant = scope.alias(node) if isinstance(node, exp.Column) else None
+            found += self._conjuncts(scope, meant) if meant is not None else [exp.Where(this=node.copy())]
+        return found
+
+    def _keep(self, name: str, clause: type[exp.Expr], kept: Sequence[exp.Where]) -> None:
+        condition = _all(kept)
+        self.node.set(name, clause(this=condition) if condition is not None else None)
 
     def _take(self, conjunct: Expr, node: exp.Expr, passing: frozenset[str]) -> bool:
         """Leaves `column = constant` to the plan, which may make a parameter of the constant."""
         match conjunct:
             case Call(name="=", args=(ColumnRef() as column, Const())) if (
-                column.name in passing and conjunct.collation == column.collation
+                isinstance(node, exp.EQ) and column.name in passing and conjunct.collation == column.collation
             ):
                 written = next(side for side in (node.this, node.expression) if isinstance(side, exp.Column))
                 self.liftable.append((conjunct, written))
@@ -232,9 +231,18 @@ class Select:
         item = self.node.expressions[number - 1]
         return bind_expr(scope, node.replace((item.this if isinstance(item, exp.Alias) else item).copy()))
 
-    def _having(self, scope: Scope, grouped: bool) -> tuple[Expr, ...]:
-        having = self.node.args.get("having")
-        return tuple(parts("and", bind_expr(scope, having.this).expr)) if having else ()
+    def _having(self, scope: Scope, passing: frozenset[str]) -> tuple[Expr, ...]:
+        """What is asked of a key may be asked of the rows as well: it can be lifted."""
+        found: list[Expr] = []
+        kept = []
+        written = self.node.args.get("having")
+        for having in self._conjuncts(scope, written.this) if written else ():
+            conjuncts = list(parts("and", bind_expr(scope, having.this).expr))
+            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, passing):
+                kept.append(having)
+                found += conjuncts
+        self._keep("having", exp.Having, kept)
+        return tuple(found)
 
     def _group(
         self, shape: _Shape, keys: Sequence[Bound], aggregates: Sequence[Aggregate], local: frozenset[str]
@@ -261,6 +269,31 @@ class Select:
         mine, theirs = found
         key = grouping.add(Bound(mine), span(self.node))
         return Call("=", (key, theirs), conjunct.type, "BINARY")
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """The conjuncts of WHERE by what they need: nothing, a semi join, or what `gathering` attaches first."""
+
+    binder: Binder
+    around: Environment
+    scope: Scope
+    gathering: Gathering
+    plain: list[Expr] = field(default_factory=list)
+    late: list[Expr] = field(default_factory=list)
+    semis: list[Attachment] = field(default_factory=list)
+
+    def add(self, where: exp.Where, passing: frozenset[str], take: Callable[..., bool]) -> bool:
+        """False where the conjunct was taken to be lifted."""
+        before = len(self.gathering.attachments)
+        found = as_condition(self.binder, self.around, self.scope, where.this)
+        if isinstance(found, Attachment):
+            self.semis.append(found)
+        elif take(found, where.this, passing):
+            return False
+        else:
+            (self.late if len(self.gathering.attachments) > before else self.plain).extend(parts("and", found))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +346,10 @@ def _key_terms(keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Group
 
 def _is_star(item: exp.Expr) -> bool:
     return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _all(conditions: Sequence[exp.Where]) -> exp.Expr | None:
+    return reduce(_and_nodes, [condition.this for condition in conditions]) if conditions else None
 
 
 def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:

@@ -210,6 +210,7 @@ class Queries:
     # Set operations and VALUES
 
     def _compound(self, node: exp.Expr, around: Environment, outer: Scope | None) -> Rows:
+        written = [item.copy() for item in _items(node)]
         if isinstance(node, exp.Values):
             relation, results = listed_values(self.whole, node)
         else:
@@ -217,11 +218,11 @@ class Queries:
             relation, results = self._combined(node, around, outer)
         spelled = {name.lower(): exp.Null() for name, _ in reversed(results)}
         scope = Scope(self.whole.sql, (), self.whole.params, spelled=spelled)
-        self._check_terms(node, spelled)
+        self._check_terms(node, spelled, written)
         order = tuple(user_terms(scope, node.args.get("order"), results))
         return Rows(relation, results, order, self._ties(node, results))
 
-    def _check_terms(self, node: exp.Expr, spelled: Mapping[str, exp.Expr]) -> None:
+    def _check_terms(self, node: exp.Expr, spelled: Mapping[str, exp.Expr], items: Sequence[exp.Expr]) -> None:
         """A compound query is ordered by its results; SQLite also finds them by how another side writes them."""
         order = node.args.get("order")
         for ordered in order.expressions if order else ():
@@ -229,7 +230,7 @@ class Queries:
             if ordinal(term) is not None or (isinstance(term, exp.Column) and term.name.lower() in spelled):
                 continue
             hint = "name a result column, or its number"
-            if any(term in (item, item.this) or item.alias == term.name != "" for item in _items(node)):
+            if any(term in (item, item.this) or item.alias == term.name != "" for item in items):
                 raise self._refused("ordering a compound query by a side's own words", ordered, hint)
             message = "ORDER BY of a compound query takes its results"
             raise SqlError(message, sql=self.whole.sql, at=span(ordered), hint=hint)
