@@ -354,6 +354,7 @@ class Folded:
     derived: Derived
     rows: Counter[str] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
+    renames: list[tuple[int, int, int]] = field(default_factory=list)
 
     def load(self, rows: Sequence[Row]) -> None:
         self.rows = Counter(map(repr, rows))
@@ -379,7 +380,7 @@ class Folded:
             self.rows = +self.rows
             assert Counter(repr(r) for r, d in changes if d > 0).keys().isdisjoint(repr(r) for r, d in changes if d < 0)
             after[tx] = sorted(self.rows.elements())
-            self.log.append(repr((tx, sorted((repr(row), diff) for row, diff in changes))))
+            self.log.append(repr((tx, changes)))
         self._check_renames(delta, by_tx)
         return after
 
@@ -406,4 +407,4 @@ class Folded:
             assert old in gone and new in came and old != new
             assert (tx, "old", old) not in seen and (tx, "new", new) not in seen
             seen |= {(tx, "old", old), (tx, "new", new)}
-            self.log.append(repr((tx, old, new)))
+            self.renames.append((tx, old, new))

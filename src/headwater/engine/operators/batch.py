@@ -7,7 +7,7 @@ is consolidated. It never says which update belongs to which: that is the root's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,14 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`id` is the same for rows that nobody could tell apart, within one relation."""
+    """`id` is the same for rows that nobody could tell apart, within one relation. `settled`: known to name no row
+    twice in a transaction."""
 
     rows: pa.RecordBatch
     id: Uint64s
     tx: Int64s
     diff: Int64s
+    settled: bool = False
 
     def __len__(self) -> int:
         return len(self.id)
@@ -41,18 +43,22 @@ class Batch:
     def filter(self, kept: Bools) -> Batch:
         if kept.all():
             return self
-        return Batch(self.rows.filter(pa.array(kept)), self.id[kept], self.tx[kept], self.diff[kept])
+        rows = self.rows.filter(pa.array(kept))
+        return Batch(rows, self.id[kept], self.tx[kept], self.diff[kept], self.settled)
 
     def consolidated(self) -> Batch:
-        """By (tx, id), each pair once with what its diffs come to; what cancels is gone."""
-        if len(self) < 2:
+        """Each (tx, id) once, with what its diffs come to; what cancels is gone. In no order that means anything."""
+        if self.settled or len(self) < 2:
             return self
         order = np.lexsort((self.id, self.tx))
         tx, id = self.tx[order], self.id[order]
         first = firsts((tx, id))
+        if len(first) == len(self) and self.diff.all():
+            return replace(self, settled=True)
         diff = np.add.reduceat(self.diff[order], first)
         kept = diff != 0
-        return Batch(self.rows.take(pa.array(order[first][kept])), id[first][kept], tx[first][kept], diff[kept])
+        places = first[kept]
+        return Batch(self.rows.take(pa.array(order[places])), id[places], tx[places], diff[kept], settled=True)
 
 
 def firsts(keys: Sequence[npt.NDArray[np.generic]]) -> Ints:
