@@ -36,11 +36,19 @@ class Effective:
     ordered: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a backend says of a subscription: the names of its columns, and how it is kept current."""
+
+    columns: tuple[str, ...]
+    strategy: str
+
+
 class Backend(Protocol):
     """Where queries run: in this process, or behind a gateway."""
 
-    def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
-        """Starts the subscription; returns the names of its columns. Emissions go to the session."""
+    def open(self, live_id: str, sql: str, params: Params) -> Opened:
+        """Starts the subscription. Emissions go to the session."""
 
     def drop(self, live_id: str, forget: bool) -> None: ...
 
@@ -169,7 +177,8 @@ class Database:
         self._asked[id] = (sql, params)
         self._session.add(live)
         try:
-            live.named(self._backend.open(id, sql, params))
+            opened = self._backend.open(id, sql, params)
+            live.opened(opened.columns, opened.strategy)
         except BaseException:
             self._forget(id)
             raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from headwater.client.database import Effective, Params
+from headwater.client.database import Effective, Opened, Params
 from headwater.client.session import ClientSession
 from headwater.gateway.server import Server
 from headwater.gateway.status import status
@@ -21,11 +21,11 @@ class Embedded:
         self._session = self._hub.open(session, eager=True)
         self._planned: dict[str, Planned] = {}
 
-    def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
+    def open(self, live_id: str, sql: str, params: Params) -> Opened:
         planned = self._pipeline.plan(sql, params)
         self._planned[live_id] = planned
         self._hub.subscribe(self._session, live_id, planned)
-        return tuple(output.name for output in planned.template.outputs)
+        return Opened(tuple(output.name for output in planned.template.outputs), planned.strategy)
 
     def drop(self, live_id: str, forget: bool) -> None:
         self._hub.unsubscribe(self._session, live_id, forget=forget)

@@ -56,6 +56,8 @@ class LiveResult:
         self._pending: deque[Emission] = deque()
         self._untold: deque[News] = deque()
         self._ready_at: int | None = None
+        self._right_through = -1
+        self.strategy = "incremental"
         self._phase: Phase = "initializing"
         self.reason: str | None = None
         self.resyncs = 0
@@ -87,7 +89,10 @@ class LiveResult:
     @property
     def position(self) -> int:
         """The source position up to which `rows` is known to be right."""
-        return max(self._progress(), self._state.position) if self._phase == "ready" else self._state.position
+        if self._phase != "ready":
+            return self._state.position
+        known = self._progress() if self.strategy != "wholistic" else min(self._right_through, self._progress())
+        return max(known, self._state.position)
 
     @property
     def state(self) -> Phase:
@@ -154,8 +159,9 @@ class LiveResult:
 
     # — what the session says (always under the session's condition)
 
-    def named(self, columns: tuple[str, ...]) -> None:
+    def opened(self, columns: tuple[str, ...], strategy: str) -> None:
         with self._changed:
+            self.strategy = strategy
             if not self._state.columns:
                 self._state = replace(self._state, columns=columns)
 
@@ -163,7 +169,9 @@ class LiveResult:
         self._pending.append(emission)
 
     def ready(self, position: int) -> None:
+        """Right for this position, once it is reached; a query that the origin answers says so again and again."""
         self._ready_at = position
+        self._right_through = max(position, self._right_through)
 
     def rewind(self) -> None:
         """What was not applied yet will be sent again."""

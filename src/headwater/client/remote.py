@@ -18,7 +18,7 @@ import msgspec
 import websockets.exceptions
 from websockets.sync.client import ClientConnection, connect
 
-from headwater.client.database import Effective, Params
+from headwater.client.database import Effective, Opened, Params
 from headwater.client.session import ClientSession
 from headwater.model.errors import (
     HeadwaterError,
@@ -63,7 +63,7 @@ class Asked:
 
     sql: str
     params: Params
-    columns: tuple[str, ...] = ()
+    opened: Opened | None = None
     refused: HeadwaterError | None = None
     settled: threading.Event = field(default_factory=threading.Event)
 
@@ -84,7 +84,7 @@ class Remote:
 
     # — the backend
 
-    def open(self, live_id: str, sql: str, params: Params) -> tuple[str, ...]:
+    def open(self, live_id: str, sql: str, params: Params) -> Opened:
         asked = Asked(sql, params)
         if self._refused is not None:
             raise self._refused
@@ -97,7 +97,8 @@ class Remote:
         if asked.refused is not None:
             self._asked.pop(live_id, None)
             raise asked.refused
-        return asked.columns
+        assert asked.opened is not None
+        return asked.opened
 
     def drop(self, live_id: str, forget: bool) -> None:
         with self._lock:
@@ -205,7 +206,8 @@ class Remote:
     def _take(self, message: FromServer) -> None:
         match message:
             case Subscribed():
-                self._settle(message.id, tuple(column.name for column in message.columns), None)
+                names = tuple(column.name for column in message.columns)
+                self._settle(message.id, Opened(names, message.strategy), None)
             case WireResult() | WireDiff() | WireSwap():
                 self._session.emit(message.id, from_message(message))
             case Ready(id, position):
@@ -234,7 +236,7 @@ class Remote:
         elif asked.settled.is_set():
             self._session.closed(error.id, error.message)
         else:
-            self._settle(error.id, (), refusal(error, asked.sql))
+            self._settle(error.id, None, refusal(error, asked.sql))
 
     def _unadmitted(self, error: Error) -> None:
         """Asking again would not help: every query is refused, and the connection is not made anew."""
@@ -243,12 +245,12 @@ class Remote:
         for id, asked in list(self._asked.items()):
             if asked.settled.is_set():
                 self._session.closed(id, error.message)
-            self._settle(id, (), self._refused)
+            self._settle(id, None, self._refused)
 
-    def _settle(self, id: str, columns: tuple[str, ...], refused: HeadwaterError | None) -> None:
+    def _settle(self, id: str, opened: Opened | None, refused: HeadwaterError | None) -> None:
         asked = self._asked.get(id)
         if asked is not None:
-            asked.columns, asked.refused = columns, refused
+            asked.opened, asked.refused = opened, refused
             asked.settled.set()
 
     def _got(self, path: str, sql: str = "") -> dict[str, Any]:

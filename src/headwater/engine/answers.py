@@ -71,8 +71,9 @@ class Answers:
             self._add(instance, window, [_edit(instance, tx, pair, old, new, window.ordered) for pair in pairs], old)
 
     def close(self, instance: int, tx: int, reason: str) -> None:
+        """Where there is a reason, subscribers are told."""
         window = self._windows.pop(instance, None)
-        if window is not None:
+        if window is not None and reason:
             self._outbox.index.append(Entry(instance, tx, window.seq, "closed", window.template, reason))
 
     def _emit_whole(self, instance: int, window: Answered) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.engine.answers import Answers
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge
@@ -75,6 +76,7 @@ class Dataflow:
         self._served: dict[tuple[str, tuple[str, ...]], list[Live]] = {}
         self._windows: dict[int, Window] = {}
         self._outbox = Outbox()
+        self.answers = Answers(self._outbox)
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -362,7 +364,8 @@ class Dataflow:
         """Writes the runs not yet written; take what was emitted first, it is not part of the state."""
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
         derived = {name: each.save(directory) for name, each in self._derived.items()}
-        return saved_state(self.tables, files, derived, self._live.values(), self._windows.values())
+        answers = self.answers.save()
+        return saved_state(self.tables, files, derived, answers, self._live.values(), self._windows.values())
 
     @classmethod
     def load(
@@ -385,6 +388,7 @@ class Dataflow:
         for instance, seq, prev in state.windows:
             flow._open(flow._live[instance.template], instance, seq, prev)
         flow._hydrate_unordered()
+        flow.answers.load(state.answers)
         return flow
 
     def _reactivate(self, template: Template, directory: Path, derived: Mapping[str, bytes]) -> None:

@@ -116,4 +116,8 @@ def partition_of(template: Template, instance: Instance, partitions: int) -> int
 
 def home_of(template: Template, partitions: int) -> int:
     """Where all instances of a template without keys live."""
-    return hash_encoded(template.id.encode()) % partitions
+    return home(template.id, partitions)
+
+
+def home(template_id: str, partitions: int) -> int:
+    return hash_encoded(template_id.encode()) % partitions

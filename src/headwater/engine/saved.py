@@ -71,6 +71,7 @@ class _Document(msgspec.Struct):
     tables: list[_TableDocument]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
+    answers: bytes
     templates: list[str]
     windows: list[_WindowDocument]
 
@@ -82,6 +83,7 @@ class Read:
     tables: list[Table]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
+    answers: bytes
     templates: list[str]
     windows: list[tuple[Instance, int, int]]
 
@@ -90,6 +92,7 @@ def saved_state(
     tables: Mapping[str, Table],
     files: Mapping[Place, list[str]],
     derived: Mapping[str, SavedDerived],
+    answers: bytes,
     lives: Iterable[_Live],
     windows: Iterable[Window],
 ) -> SavedState:
@@ -97,6 +100,7 @@ def saved_state(
         [_table_document(table) for table in tables.values()],
         [(table, keys, names) for (table, keys), names in files.items()],
         {name: one.document for name, one in derived.items()},
+        answers,
         [live.template.sql for live in lives],
         [_window_document(window) for window in windows],
     )
@@ -123,6 +127,7 @@ def read_document(document: bytes) -> Read:
         [_table(table) for table in read.tables],
         read.arrangements,
         read.derived,
+        read.answers,
         read.templates,
         [(_instance(w), w.seq, w.prev) for w in read.windows],
     )

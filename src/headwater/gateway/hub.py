@@ -23,6 +23,7 @@ from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resy
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
+from headwater.plan.wholistic import WHOLISTIC
 
 _WAIT_S = 0.25
 _QUIET_PROGRESS_S = 0.05
@@ -57,6 +58,7 @@ class Subscription:
     cell: int
     resume: Resume | None = None
     started: bool = False
+    right_through: int = -1  # the last position said of a query that the origin answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Session:
     eager: bool = False
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     cells: Counter[int] = field(default_factory=Counter)
+    answered: dict[str, Subscription] = field(default_factory=dict)
     inbox: list[Due] = field(default_factory=list)
     position: int = -1
 
@@ -165,6 +168,8 @@ class Hub:
         """Registers the subscription; how many others look at the same window."""
         session, instance = subscription.session, subscription.planned.instance.id
         session.subscriptions[subscription.id] = subscription
+        if subscription.planned.strategy == WHOLISTIC:
+            session.answered[subscription.id] = subscription
         session.cells[subscription.cell] += 1
         self.subscriptions += 1
         self._idle.pop(instance, None)
@@ -186,6 +191,7 @@ class Hub:
         """The last one to leave lets the window linger a while, for whoever reconnects."""
         with self._lock:
             subscription = session.subscriptions.pop(id, None)
+            session.answered.pop(id, None)
             if subscription is None:
                 return
             self.subscriptions -= 1
@@ -392,9 +398,21 @@ class Hub:
             session.inbox = [due for due in session.inbox if offset_of(due.tx) > aligned]
             for due in ready:
                 due.deliver()
-        if ready or position > session.position:
+        told = [subscription for subscription in session.answered.values() if self._tell_right(subscription, position)]
+        if ready or told or position > session.position:
             session.position = position
             session.sink.progress(position)
+
+    def _tell_right(self, subscription: Subscription, position: int) -> bool:
+        """A query that the origin answers is right through another position than the cells have reached."""
+        cell = self.cells[subscription.cell]
+        instance = subscription.planned.instance.id
+        right = min(position, self._pipeline.right_through(instance, cell.to, cell.position))
+        if not subscription.started or right <= subscription.right_through:
+            return False
+        subscription.right_through = right
+        subscription.session.sink.ready(subscription.id, right)
+        return True
 
     def _aligned(self, used: Iterable[int]) -> tuple[int, int]:
         cells = [self.cells[number] for number in used] or self.cells

@@ -16,7 +16,6 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.inline import InlineRunner
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.runner import Job, Runner
-from headwater.plan.explain import explain
 from headwater.sources import open_source
 from headwater.sql.params import Given
 
@@ -100,5 +99,4 @@ class Server:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def explain(self, sql: str, params: Given = ()) -> str:
-        planned = self.pipeline.plan(sql, params)
-        return explain(planned, self.pipeline.table(planned.template.table), self.pipeline.source.notes())
+        return self.pipeline.explain(sql, params)

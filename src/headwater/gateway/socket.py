@@ -14,8 +14,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -44,6 +45,8 @@ _SLOW = 4408
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
 _FAREWELL_S = 1.0
 _PATIENCE_HEARTBEATS = 10
+_QUICK_THREADS, _SLOW_THREADS = 32, 4
+T = TypeVar("T")
 _log = logging.getLogger("headwater.socket")
 
 
@@ -152,9 +155,28 @@ class SocketSink:
         self._outbox.put(encode_message(message))
 
 
+class Workers:
+    """Threads for what would hold up the event loop. Many are quick, so that the log can write down many at once;
+    tables are read by others, so that a slow one delays nobody who needs none."""
+
+    def __init__(self) -> None:
+        self._quick = ThreadPoolExecutor(_QUICK_THREADS, "headwater-quick")
+        self._slow = ThreadPoolExecutor(_SLOW_THREADS, "headwater-slow")
+
+    async def quickly(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
+
+    async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._slow, call, *arguments)
+
+    def close(self) -> None:
+        for threads in (self._quick, self._slow):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
 class Socket:
-    def __init__(self, websocket: WebSocket, server: Server, bodies: Bodies) -> None:
-        self._websocket, self._server = websocket, server
+    def __init__(self, websocket: WebSocket, server: Server, bodies: Bodies, workers: Workers) -> None:
+        self._websocket, self._server, self._workers = websocket, server, workers
         self._limits = server.pipeline.limits
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
@@ -172,7 +194,7 @@ class Socket:
             for task in (*tasks, *self._opening.values()):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.to_thread(self._server.hub.close, self._session)
+            await self._workers.quickly(self._server.hub.close, self._session)
         if tasks[0] not in done:
             await self._send_away()
 
@@ -220,17 +242,21 @@ class Socket:
         task.add_done_callback(lambda done: self._opening.pop(id) if self._opening.get(id) is done else None)
 
     async def _drop(self, id: str, forget: bool) -> None:
-        await asyncio.to_thread(self._server.hub.unsubscribe, self._session, id, forget=forget)
+        await self._workers.quickly(partial(self._server.hub.unsubscribe, self._session, id, forget=forget))
 
     async def _open(self, subscribe: Subscribe) -> None:
         """Plans and subscribes on a thread: a slow hydration delays nobody else."""
         try:
-            await asyncio.to_thread(self._subscribe, subscribe)
+            unknown = await self._workers.quickly(self._subscribe, subscribe)
+            if unknown is not None:
+                await self._workers.slowly(self._server.hub.prepare, self._session, unknown)
+                await self._workers.quickly(self._join, subscribe, unknown)
         except Exception as error:
             self._protocol.ended(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
 
-    def _subscribe(self, subscribe: Subscribe) -> None:
+    def _subscribe(self, subscribe: Subscribe) -> Planned | None:
+        """Plans and joins; where the template is new, its plan is returned: it must be prepared first."""
         params = subscribe.params
         given = (
             {name: from_wire(value) for name, value in params.items()}
@@ -238,7 +264,13 @@ class Socket:
             else [from_wire(value) for value in params]
         )
         planned = self._server.pipeline.plan(subscribe.sql, given)
+        if self._server.pipeline.names(planned.template.id) is None:
+            return planned
         self._server.hub.prepare(self._session, planned)
+        self._join(subscribe, planned)
+        return None
+
+    def _join(self, subscribe: Subscribe, planned: Planned) -> None:
         self._sink.send(self._subscribed(subscribe.id, planned))
         self._outbox.ring()
         resume = None if subscribe.resume_seq is None else Resume(subscribe.resume_seq, subscribe.resume_gen)
@@ -250,10 +282,16 @@ class Socket:
             WireColumn(output.name, output.expr.type.value if output.expr.type else "null")
             for output in template.outputs
         ]
-        key = self._server.pipeline.table(template.table).key
+        table = self._server.pipeline.table(template.table)
         query_id = f"{planned.instance.id:016x}"
         return Subscribed(
-            id, query_id, columns, list(key), planned.strategy, template.ordered, self._server.pipeline.gen
+            id,
+            query_id,
+            columns,
+            list(table.key) if table else [],
+            planned.strategy,
+            template.ordered,
+            self._server.pipeline.gen,
         )
 
     def _say(self, message: Message) -> None:
@@ -274,8 +312,8 @@ class Socket:
     async def _renew(self) -> None:
         """A fresh result for each subscription, one after the other: the next when the one before is on its way."""
         hub = self._server.hub
-        for id in await asyncio.to_thread(hub.interrupt, self._session, self._outbox.renew):
-            await asyncio.to_thread(hub.renew, self._session, id)
+        for id in await self._workers.quickly(hub.interrupt, self._session, self._outbox.renew):
+            await self._workers.quickly(hub.renew, self._session, id)
             await self._transmit(self._outbox.taken())
             if self._outbox.flooded_at is not None:
                 return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -31,14 +31,23 @@ class Capture:
     """`tables` are the captured tables by name, as of the last logged record; the pipeline registers new ones."""
 
     def __init__(
-        self, source: Source, log: SegmentWriter, position: int, limits: Limits, on_schema: Callable[[Schema], None]
+        self,
+        source: Source,
+        log: SegmentWriter,
+        position: int,
+        limits: Limits,
+        on_schema: Callable[[Schema], None],
+        on_changes: Callable[[Sequence[Transaction], Mapping[str, Table]], None],
     ) -> None:
-        self._source, self._writer, self._limits, self._on_schema = source, log, limits, on_schema
+        """`on_changes` is told of transactions just before they are readable."""
+        self._source, self._writer, self._limits = source, log, limits
+        self._on_schema, self._on_changes = on_schema, on_changes
         self.position = position
         self.transactions = 0
         self.failure: str | None = None
         self.tables: dict[str, Table] = {}
         self.lock = threading.Lock()
+        self._moved = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-capture", daemon=True)
 
@@ -47,8 +56,17 @@ class Capture:
 
     def stop(self) -> None:
         self._stop.set()
+        with self._moved:
+            self._moved.notify_all()
         if self._thread.is_alive():
             self._thread.join()
+
+    def reached(self, position: int) -> None:
+        """Returns once everything up to the position is in the log."""
+        with self._moved:
+            self._moved.wait_for(lambda: self.position >= position or self._stop.is_set())
+        if self.position < position:
+            raise HeadwaterError(f"expected to log position {position}, found the capture stopped at {self.position}")
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -78,19 +96,33 @@ class Capture:
     def _transactions(self, transactions: Sequence[Transaction]) -> None:
         fresh = [self._net(one) for one in transactions if one.position > self.position]
         if fresh:
-            payloads = encode_frames(fresh, self.tables, limits=self._limits)
-            self._writer.append_many([(Kind.FRAME, payload) for payload in payloads])
-            self.position = fresh[-1].position
+            self._on_changes(fresh, self.tables)
+            self._append(fresh)
             self.transactions += len(fresh)
+
+    def _append(self, transactions: Sequence[Transaction]) -> None:
+        payloads = encode_frames(transactions, self.tables, limits=self._limits)
+        self._writer.append_many([(Kind.FRAME, payload) for payload in payloads])
+        with self._moved:
+            self.position = transactions[-1].position
+            self._moved.notify_all()
 
     def _net(self, transaction: Transaction) -> Transaction:
         known = tuple(change for change in transaction.changes if change.table in self.tables)
         return coalesce(Transaction(transaction.position, known), self.tables)
 
     def _schema(self, change: SchemaChange) -> None:
+        self._log_schema(change)
+        if change.position > self.position:
+            self._append([Transaction(change.position, ())])
+
+    def _log_schema(self, change: SchemaChange) -> None:
+        """What was said before, or of an older capture of a table by this name, is no news."""
         name = change.before.name
         known = self.tables.get(name)
-        if known is None or (change.after is not None and change.after.schema_id <= known.schema_id):
+        if known is None or change.before.schema_id < known.schema_id:
+            return
+        if change.after is not None and change.after.schema_id <= known.schema_id:
             return
         if change.after is None:
             del self.tables[name]

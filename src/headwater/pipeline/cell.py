@@ -18,6 +18,7 @@ import pyarrow as pa
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry
+from headwater.engine.params import home
 from headwater.log.frame import Frame, decode_frame
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
@@ -30,6 +31,7 @@ from headwater.pipeline.layout import Layout
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
 from headwater.pipeline.records import (
     Activate,
+    Answer,
     Capture,
     EndEpoch,
     Hydration,
@@ -261,7 +263,7 @@ class Cell:
     def _control(self, record: Record) -> None:
         self._pending.parts.clear()  # parts are appended together: what stands between them cut them off
         self._positions[tx_of(record.offset, 0)] = self._position
-        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.ANSWER, Kind.DECISION, Kind.SNAPSHOT, Kind.DIFFS):
+        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.DECISION, Kind.SNAPSHOT, Kind.DIFFS):
             return
         match decode_control(record):
             case Capture(table):
@@ -271,8 +273,12 @@ class Cell:
                 self._activate(activate, record.offset)
             case Subscribe() as subscribe:
                 self._subscribe(subscribe, record.offset)
-            case Unsubscribe(instance):
+            case Unsubscribe(instance, reason):
+                self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason)
                 self._end(instance)
+            case Answer(instance, position, rows):
+                self._positions[tx_of(record.offset, 0)] = position
+                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0))
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
@@ -308,6 +314,9 @@ class Cell:
         return [*read, *logged_since(self.config.layout.log, table, hydration, here)]
 
     def _subscribe(self, subscribe: Subscribe, offset: int) -> None:
+        if subscribe.answered:
+            self._answered(subscribe)
+            return
         if not self._dataflow.knows(subscribe.template):
             self._refuse(subscribe, offset)
             return
@@ -315,6 +324,12 @@ class Cell:
         if self._dataflow.subscribe(instance, tx_of(offset, 0)):
             self._boots[instance.id] = subscribe.boot
             self._asked.setdefault(instance.id, self._position)
+
+    def _answered(self, subscribe: Subscribe) -> None:
+        if home(subscribe.template, self.config.grid.queries) == self.config.grid.partition(self.config.number)[0]:
+            self._dataflow.answers.subscribe(subscribe.instance, subscribe.template, subscribe.ordered)
+            self._boots[subscribe.instance] = subscribe.boot
+            self._asked.setdefault(subscribe.instance, self._position)
 
     def _refuse(self, subscribe: Subscribe, offset: int) -> None:
         """Its table went away between the asking and this record. No cell owns it: the first one answers."""
@@ -325,3 +340,4 @@ class Cell:
     def _end(self, instance: int) -> None:
         self._boots.pop(instance, None)
         self._dataflow.unsubscribe(instance)
+        self._dataflow.answers.unsubscribe(instance)

@@ -10,7 +10,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headwater.engine.params import partition_of
@@ -18,13 +18,17 @@ from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.model.value import Row
 from headwater.pipeline.activation import hydrate
+from headwater.pipeline.asking import explain_with, plan_with
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
+from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import (
     Activate,
+    Answer,
     Control,
     EndEpoch,
     Hydration,
@@ -35,10 +39,12 @@ from headwater.pipeline.records import (
     encode_control,
 )
 from headwater.pipeline.records import Capture as CaptureRecord
+from headwater.pipeline.requery import Requery
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from headwater.plan.template import Instance, Template
+from headwater.plan.template import Template
+from headwater.plan.wholistic import WHOLISTIC, Requeried
 from headwater.sources.source import Source
 from headwater.sql.params import Given
 
@@ -63,7 +69,9 @@ class Pipeline:
         self.layout = Layout(data_dir)
         self._activating = threading.Lock()
         self._declared: dict[str, Table] = {}
+        self._plans = Plans(lambda sql, params: plan(sql, dict(self._catalog.tables), params))
         self._reading_since: int | None = None
+        self._requeried: dict[int, Requeried] = {}
         self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
         with contextlib.ExitStack() as opened:
             self._lock = DirectoryLock(data_dir)
@@ -71,7 +79,15 @@ class Pipeline:
             self.layout.make(self.grid.cells)
             self._log = opened.enter_context(SegmentWriter(self.layout.log, limits=limits))
             self._catalog = self._opened_catalog()
-            self.capture = Capture(source, self._log, self._resumed_position(), limits, self._on_schema)
+            self.capture = Capture(
+                source,
+                self._log,
+                self._resumed_position(),
+                limits,
+                self._on_schema,
+                lambda changes, tables: self._requery.changed(changes, tables),
+            )
+            self._requery = Requery(source, self._log_answer, self.capture.reached)
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self._opened = opened.pop_all()
@@ -109,6 +125,7 @@ class Pipeline:
             self._recapture(table)
         self.capture.start()
         self.runner.start()
+        self._requery.start()
         self._retention.start()
         self._lease.start()
 
@@ -119,6 +136,7 @@ class Pipeline:
             self._lease.cancel()
             self._retention.stop()
             self.capture.stop()
+            self._requery.stop()
             self.runner.stop(self._end())
 
     def _end(self) -> int:
@@ -132,10 +150,17 @@ class Pipeline:
     def plan(self, sql: str, params: Given = ()) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
         try:
-            return plan(sql, dict(self._catalog.tables), params)
+            return self._plans.plan(sql, params)
         except SqlError:
             self._declared = {table.name: table for table in self.source.tables()}
-            return plan(sql, self._tables(), params)
+        planned, query = plan_with(self.source, self._tables(), sql, params)
+        if query is not None:
+            self._requeried[query.instance] = query
+        return planned
+
+    def explain(self, sql: str, params: Given = ()) -> str:
+        self._declared = {table.name: table for table in self.source.tables()}
+        return explain_with(self.source, self._tables(), sql, params)
 
     def table(self, name: str) -> Table | None:
         """A table of the origin; none where the name is a relation's."""
@@ -148,10 +173,20 @@ class Pipeline:
         """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each."""
         for one in planned:
             self.activate(one)
-        self._append_many(_subscription(one.instance, self.boot) for one in planned)
+        self._append_many(_subscription(one, self.boot) for one in planned)
+        for one in planned:
+            if one.strategy == WHOLISTIC:
+                self._requery.watch(self._requeried[one.instance.id])
 
     def unsubscribe(self, *instances: int) -> None:
         self._append_many(Unsubscribe(instance) for instance in instances)
+        for instance in instances:
+            self._requery.forget(instance)
+            self._requeried.pop(instance, None)
+
+    def right_through(self, instance: int, to: int, position: int) -> int:
+        """The position that a window which the origin answers is right for, to a reader of its cell up to `to`."""
+        return self._requery.right_through(instance, to, position)
 
     def set_aside_diffs(self, cell: int) -> None:
         """Diffs that do not read any more: the cell, which must not run yet, begins anew with those after its state."""
@@ -170,6 +205,9 @@ class Pipeline:
         with self._activating:
             if template.id in self._catalog.templates:
                 return
+            if planned.strategy == WHOLISTIC:
+                self._answering(planned)
+                return
             tables = [self._captured(table) for table in sorted(template.tables)]
             self.source.prepare(effective_sql(template, planned.instance))
             self._reading_since = self._log.next_offset
@@ -177,6 +215,18 @@ class Pipeline:
                 self._activated(template, self._hydrated(template, tables, self._reading_since))
             finally:
                 self._reading_since = None
+
+    def _answering(self, planned: Planned) -> None:
+        """The tables it reads are captured, so that we hear when to ask again."""
+        mask = self._requeried[planned.instance.id].mask
+        for table in sorted(mask):
+            self._captured(table)
+        names = tuple(output.name for output in planned.template.outputs)
+        self._catalog.templates[planned.template.id] = Known("", frozenset(mask), names)
+        self._catalog.write(self.layout.catalog)
+
+    def _log_answer(self, instance: int, position: int, rows: Sequence[Row]) -> int:
+        return self._append(Answer(instance, position, tuple(rows)))
 
     def _activated(self, template: Template, activate: Activate) -> None:
         """Logs the activation. Under capture's lock: a table that changes its shape is logged before or after."""
@@ -212,13 +262,18 @@ class Pipeline:
         table = self.source.capture(name)
         with self.capture.lock:
             self._catalog.tables[name] = table
+            self._plans.forget()
             self._append(CaptureRecord(table))
         self._catalog.write(self.layout.catalog)
         return table
 
     def _on_schema(self, schema: Schema) -> None:
         self._declared = {}
+        self._plans.forget()
         if schema.after is None:
+            for instance in self._requery.reading(schema.table):
+                self._append(Unsubscribe(instance, schema.reason))
+                self._requery.forget(instance)
             self._catalog.forget(schema.table)
             self.capture.tables = self._catalog.tables
         elif schema.retyped:
@@ -288,5 +343,7 @@ def _still_fits(template: Template, tables: Mapping[str, Table]) -> bool:
         return False
 
 
-def _subscription(instance: Instance, boot: int) -> Subscribe:
-    return Subscribe(instance.template, instance.id, instance.values, instance.limit, instance.offset, boot)
+def _subscription(planned: Planned, boot: int) -> Subscribe:
+    one, answered = planned.instance, planned.strategy == WHOLISTIC
+    ordered = planned.template.ordered
+    return Subscribe(one.template, one.id, one.values, one.limit, one.offset, boot, answered, ordered)

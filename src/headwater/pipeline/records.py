@@ -53,10 +53,23 @@ class Subscribe(msgspec.Struct, frozen=True):
     limit: int | None
     offset: int
     boot: int
+    answered: bool = False  # the origin answers it: see Answer
+    ordered: bool = False  # of an answered one
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
+    """With a reason, its subscribers are told that it is over."""
+
     instance: int
+    reason: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the origin said to the query of an instance at a source position that the log has reached."""
+
+    instance: int
+    position: int
+    rows: tuple[tuple[Any, ...], ...]
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -80,12 +93,13 @@ class EndEpoch(msgspec.Struct, frozen=True):
     boot: int
 
 
-Control = Capture | Activate | Subscribe | Unsubscribe | Schema | Tick | EndEpoch
+Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | EndEpoch
 _BY_KIND: dict[Kind, type[Any]] = {
     Kind.CAPTURE: Capture,
     Kind.ACTIVATE: Activate,
     Kind.SUBSCRIBE: Subscribe,
     Kind.UNSUBSCRIBE: Unsubscribe,
+    Kind.ANSWER: Answer,
     Kind.SCHEMA: Schema,
     Kind.TICK: Tick,
     Kind.END_EPOCH: EndEpoch,

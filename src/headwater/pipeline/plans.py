@@ -1,0 +1,119 @@
+"""Queries planned before: the same text with other values needs no parsing where the values only fill in parameters.
+
+Whether they do is found out, not assumed: the text is planned once more with values that occur nowhere else. Where each
+of them comes out as a value, limit or offset of the instance, and nothing else differs, values can be put in directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.value import Value
+from headwater.plan.fingerprint import instance_id
+from headwater.plan.planner import Planned
+from headwater.plan.template import Instance
+from headwater.sql.params import Given
+
+Plan = Callable[[str, Given], Planned]
+Named = Mapping[Any, Any]  # the value of each parameter, by its name or number
+Shape = tuple[tuple[int | str, type], ...]
+_PLANS_MAX = 4096  # then the oldest goes
+_PLAIN = (int, str, bytes)  # a float may be told as an integer, a NULL changes the plan
+_INTEGERS = range(-(1 << 63), 1 << 63)
+_PROBE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A plan, and for each value of its instance the parameter that fills it; none where the text itself does."""
+
+    planned: Planned
+    values: tuple[int | str | None, ...]
+    limit: int | str | None
+    offset: int | str | None
+
+    def filled(self, given: Mapping[int | str, Any]) -> Planned | None:
+        """The plan for these values; none where a limit is no count, and means something else."""
+        made = self.planned.instance
+        pairs = zip(self.values, made.values, strict=True)
+        values = tuple(value if slot is None else given[slot] for slot, value in pairs)
+        limit: Any = made.limit if self.limit is None else given[self.limit]
+        offset: Any = made.offset if self.offset is None else given[self.offset]
+        if not (_is_count(limit) and _is_count(offset)):
+            return None
+        id = instance_id(made.template, values, limit, offset)
+        return replace(self.planned, instance=Instance(id, made.template, values, limit, offset))
+
+
+class Plans:
+    """Safe to use from several threads. Forget everything when a table changes."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._slots: dict[tuple[str, Shape], Slots | None] = {}
+
+    def forget(self) -> None:
+        self._slots = {}
+
+    def plan(self, sql: str, params: Given) -> Planned:
+        given = _by_name(params)
+        shape = _shape(given)
+        if shape is None:
+            return self._plan(sql, params)
+        slots, known = self._slots, (sql, shape)
+        if known not in slots:
+            return self._learn(slots, known, params, given)
+        found = slots[known]
+        return (found.filled(given) if found is not None else None) or self._plan(sql, params)
+
+    def _learn(
+        self, slots: dict[tuple[str, Shape], Slots | None], known: tuple[str, Shape], params: Given, given: Named
+    ) -> Planned:
+        """Into the slots it was asked with: if they were forgotten meanwhile, so is this."""
+        planned = self._plan(known[0], params)
+        learnt = self._probed(known[0], params, given)
+        while len(slots) >= _PLANS_MAX:
+            slots.pop(next(iter(slots)), None)
+        slots[known] = learnt if learnt is not None and learnt.filled(given) == planned else None
+        return planned
+
+    def _probed(self, sql: str, params: Given, given: Named) -> Slots | None:
+        probes: Any = {name: _probe(number, value) for number, (name, value) in enumerate(given.items())}
+        try:
+            planned = self._plan(sql, probes if isinstance(params, Mapping) else list(probes.values()))
+        except HeadwaterError:
+            return None
+        slot = {(type(probe), probe): name for name, probe in probes.items()}
+        made = planned.instance
+        limit, offset = (slot.get((type(number), number)) for number in (made.limit, made.offset))
+        slots = Slots(planned, tuple(slot.get((type(value), value)) for value in made.values), limit, offset)
+        return slots if {*slots.values, limit, offset} >= set(given) else None
+
+
+def _by_name(params: Given) -> Named:
+    return dict(params) if isinstance(params, Mapping) else dict(enumerate(params))
+
+
+def _shape(given: Named) -> Shape | None:
+    """The types of the values; none where one of them may be planned in a way of its own."""
+    if all(type(value) in _PLAIN and (type(value) is not int or value in _INTEGERS) for value in given.values()):
+        return tuple((name, type(value)) for name, value in given.items())
+    return None
+
+
+def _probe(number: int, value: Value) -> Value:
+    """Like the value, and like no other."""
+    match value:
+        case int():
+            return _PROBE + 104729 * number + 12345
+        case str():
+            return f"\N{REPLACEMENT CHARACTER} probe {number}"
+        case _:
+            return b"\xff probe %d" % number
+
+
+def _is_count(number: Any) -> bool:
+    return number is None or (type(number) is int and number >= 0)
