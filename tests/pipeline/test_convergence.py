@@ -30,19 +30,23 @@ class Recorded:
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("cells", ["1x1", "2x1"])
-def test_every_transaction_of_two_writers_gives_the_oracles_rows(runner: str, cells: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("queries", [shop.QUERIES, shop.RELATIONAL], ids=["one-table", "relational"])
+def test_every_transaction_of_two_writers_gives_the_oracles_rows(
+    queries: shop.Queries, runner: str, cells: str, tmp_path: Path
+) -> None:
     path = tmp_path / "shop.db"
     shop.create(path)
     with headwater.connect(f"sqlite:///{path}", runner=runner, cells=cells, data_dir=tmp_path / "data") as db:
         marker = Recorded(db.query("SELECT id FROM journal", live=True))
-        lives = [db.query(sql, *params, live=True) for sql, params in shop.QUERIES]
+        lives = [db.query(sql, *params, live=True) for sql, params in queries]
+        assert {live.strategy for live in lives} == {"incremental"}
         recorded = [Recorded(live) for live in lives]
         for writer in [spawn_writer(path, number, TRANSACTIONS) for number in WRITERS]:
             assert writer.wait(280) == 0
         end = db.position()
         assert all(live.wait(end, timeout=120) for live in lives)
         assert db.status()["failure"] is None
-    shares = check(Oracle(path, shop.QUERIES), marker, recorded)
+    shares = check(Oracle(path, queries), marker, recorded)
     assert sorted(shares)[-10] >= 0.5, f"too quiet to prove much: {shares}"
 
 

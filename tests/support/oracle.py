@@ -21,10 +21,7 @@ class Oracle:
         self._path = path
         tables = _tables(path)
         self._planned: list[Planned] = [plan(sql, tables, _given(params)) for sql, params in queries]
-        self._sql = [
-            effective_sql(one.template, one.instance, next(t for t in tables if t.name == one.template.table))
-            for one in self._planned
-        ]
+        self._sql = [effective_sql(one.template, one.instance) for one in self._planned]
         self._names = [[output.name for output in one.template.outputs] for one in self._planned]
         self.ordered = [one.template.ordered for one in self._planned]
 

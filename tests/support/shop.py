@@ -24,7 +24,8 @@ CREATE TABLE people (id INTEGER PRIMARY KEY, email TEXT UNIQUE COLLATE NOCASE, a
 CREATE TABLE journal (id INTEGER PRIMARY KEY, writer INTEGER, statements TEXT);
 """
 
-QUERIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+Queries = tuple[tuple[str, tuple[Any, ...]], ...]
+QUERIES: Queries = (
     ("SELECT * FROM orders", ()),
     ("SELECT id, status, total FROM orders ORDER BY total DESC, status LIMIT 10", ()),
     ("SELECT id, total * 2 AS twice, upper(status) AS s FROM orders WHERE total > 20 OR note IS NULL", ()),
@@ -47,6 +48,42 @@ QUERIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("SELECT id, email, boss FROM people WHERE email = ? OR boss IS NULL ORDER BY email", ("ANN@x",)),
 )
 
+RELATIONAL: Queries = (
+    ("SELECT o.id, o.status, p.email FROM orders o JOIN people p ON p.id = o.customer", ()),
+    (
+        "SELECT p.id, o.id AS oid, o.note FROM people p LEFT JOIN orders o ON o.customer = p.id ORDER BY p.id, o.id",
+        (),
+    ),
+    (
+        "SELECT o.id, s.sku FROM orders o JOIN stock s ON s.sku = o.id % 12 AND amount > customer WHERE status = ?",
+        ("paid",),
+    ),
+    ("SELECT a.id, b.id AS other FROM orders a JOIN orders b ON b.customer = a.customer AND b.id > a.id", ()),
+    ("SELECT p.id, v.page FROM people p FULL JOIN visits v ON v.customer = p.id", ()),
+    ("SELECT customer, count(*) AS n, max(id) AS newest FROM orders GROUP BY customer ORDER BY n DESC", ()),
+    ("SELECT status, count(DISTINCT customer) AS n, min(note) AS first FROM orders WHERE id > 5 GROUP BY status", ()),
+    ("SELECT site, sum(amount) AS amount, count(tag) AS tags FROM stock GROUP BY site HAVING count(*) > 3", ()),
+    ("SELECT count(*) AS n, sum(ms) AS ms, avg(ms) AS mean FROM visits", ()),
+    (
+        "SELECT p.id, count(o.id) AS n FROM people p LEFT JOIN orders o ON o.customer = p.id GROUP BY p.id ORDER BY n DESC, p.id LIMIT 4",
+        (),
+    ),
+    ("SELECT id, status FROM orders o WHERE EXISTS (SELECT 1 FROM people p WHERE p.id = o.customer)", ()),
+    ("SELECT id FROM orders WHERE customer NOT IN (SELECT boss FROM people WHERE boss IS NOT NULL)", ()),
+    ("SELECT id, status FROM orders o WHERE total > 60 OR EXISTS (SELECT 1 FROM visits v WHERE v.customer = o.id)", ()),
+    ("SELECT DISTINCT customer, status FROM orders", ()),
+    ("SELECT customer FROM orders UNION SELECT customer FROM visits", ()),
+    ("SELECT customer, id FROM orders UNION ALL SELECT customer, ms FROM visits", ()),
+    ("SELECT customer FROM visits EXCEPT SELECT customer FROM orders WHERE status = 'sent'", ()),
+    ("SELECT customer FROM visits INTERSECT SELECT customer FROM orders ORDER BY 1", ()),
+    ("SELECT o.id, (SELECT count(*) FROM visits v WHERE v.customer = o.customer) AS seen FROM orders o", ()),
+    (
+        "WITH busy AS (SELECT customer, count(*) AS n FROM orders GROUP BY customer) "
+        "SELECT b.customer, b.n, s.amount FROM busy b JOIN stock s ON s.sku = b.n WHERE s.site = :site",
+        ({"site": "a"},),
+    ),
+)
+
 
 def create(path: Path) -> None:
     with sqlite3.connect(path) as db:
@@ -67,6 +104,9 @@ class Statements:
         )
         return make()
 
+    def _pick(self, statements: list[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
+        return self._random.choice(statements)
+
     def _order(self) -> tuple[str, list[Any]]:
         pick = self._random
         row = [
@@ -83,7 +123,7 @@ class Statements:
 
     def _order_update(self) -> tuple[str, list[Any]]:
         pick = self._random
-        return pick.choice(
+        return self._pick(
             [
                 ("UPDATE orders SET total = total + ? WHERE customer = ?", [pick.randrange(9), pick.randrange(8)]),
                 ("UPDATE OR REPLACE orders SET id = ? WHERE id = ?", [pick.randrange(60), pick.randrange(60)]),
@@ -111,7 +151,7 @@ class Statements:
     def _visit(self) -> tuple[str, list[Any]]:
         pick = self._random
         row = [pick.randrange(8), pick.choice(["/", "/a", "/A", "/b"]), pick.randrange(100)]
-        return pick.choice(
+        return self._pick(
             [
                 ("INSERT INTO visits VALUES (?, ?, ?)", row),
                 ("INSERT INTO visits SELECT * FROM visits WHERE customer = ? LIMIT 2", row[:1]),
@@ -128,7 +168,7 @@ class Statements:
             pick.choice([pick.randrange(90), pick.uniform(0, 90), "old", None, 2**60 + 1]),
             None,
         ]
-        return pick.choice(
+        return self._pick(
             [
                 ("INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?)", row),
                 ("UPDATE OR IGNORE people SET boss = ? WHERE id = ?", [pick.randrange(20), pick.randrange(20)]),

@@ -1,0 +1,155 @@
+"""Plans that were learnt: whatever the text and the values, they are the plans that planning gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.fuzz import tries
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.pipeline.plans import Plans
+from headwater.plan.planner import Planned, plan
+from headwater.sql.params import Given
+
+TABLES = {
+    "t": Table(
+        "t",
+        (
+            Column("id", Type.INTEGER, "INTEGER", nullable=False),
+            Column("n", Type.INTEGER, "INTEGER"),
+            Column("r", Type.REAL, "REAL"),
+            Column("s", Type.TEXT, "TEXT"),
+            Column("c", Type.TEXT, "TEXT", "NOCASE"),
+            Column("b", Type.BLOB, "BLOB"),
+            Column("x", Type.ANY, ""),
+        ),
+        ("id",),
+    )
+}
+CONDITIONS = (
+    "n = {}",
+    "{} = n",
+    "s = {}",
+    "c = {}",
+    "b = {}",
+    "r = {}",
+    "x = {}",
+    "n = {} AND n = {}",
+    "n = {} AND s = {}",
+    "s = {} AND n = 5 AND b = {}",
+    "n = {} OR s = {}",
+    "n > {}",
+    "n = {} + 1",
+    "n = abs({})",
+    "n IN ({})",
+    "n IN ({}, {})",
+    "n BETWEEN {} AND {}",
+    "s LIKE {}",
+    "s = {} COLLATE NOCASE",
+    "n IS {}",
+    "NOT n = {}",
+    "{} = {}",
+    "{}",
+    "n = coalesce({}, 1)",
+    "id = {} AND (n = {} OR n IS NULL)",
+)
+TAILS = ("", " ORDER BY n", " ORDER BY n LIMIT {}", " LIMIT {} OFFSET {}", " ORDER BY s LIMIT 5 OFFSET {}")
+LISTS = ("id", "*", "id, n + {} AS m", "{} AS v, id")
+VALUES: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-2, 3),
+    st.integers(-(2**64), 2**64),
+    st.sampled_from([1 << 62, (1 << 62) + 12345, 2**63 - 1, -(2**63)]),
+    st.text(max_size=3),
+    st.sampled_from(["1", " 1", "1.0", "a", "A", "\0", "'", "\N{REPLACEMENT CHARACTER} probe 0", "\ud800"]),
+    st.binary(max_size=2),
+    st.floats(),
+    st.sampled_from([1.0, 0.0, -0.0]),
+    st.none(),
+    st.booleans(),
+)
+
+
+def planned(sql: str, params: Given) -> Planned | str:
+    try:
+        return plan(sql, TABLES, params)
+    except (HeadwaterError, UnicodeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def with_placeholders(text: str, style: str) -> tuple[str, int]:
+    count = text.count("{}")
+    marks = {"?": ["?"] * count, "$": [f"${n}" for n in range(count, 0, -1)], ":": [f":p{n}" for n in range(count)]}
+    return text.format(*marks[style]), count
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> tuple[str, str, int]:
+    """The text, the style of its placeholders, and how many there are."""
+    style = draw(st.sampled_from("?$:"))
+    condition = " WHERE " + draw(st.sampled_from(CONDITIONS)) if draw(st.integers(0, 5)) else ""
+    text = f"SELECT {draw(st.sampled_from(LISTS))} FROM t{condition}{draw(st.sampled_from(TAILS))}"
+    sql, count = with_placeholders(text, style)
+    return sql, style, count
+
+
+@tries(400)
+@given(queries(), st.data())
+def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], data: st.DataObject) -> None:
+    sql, style, count = query
+    plans = Plans(lambda text, params: plan(text, TABLES, params))
+    for _ in range(4):
+        drawn = data.draw(st.lists(VALUES, min_size=count, max_size=count))
+        params: Any = {f"p{n}": value for n, value in enumerate(drawn)} if style == ":" else drawn
+        try:
+            found: Planned | str = plans.plan(sql, params)
+        except (HeadwaterError, UnicodeError) as error:
+            found = f"{type(error).__name__}: {error}"
+        assert repr(found) == repr(planned(sql, params))
+
+
+@pytest.mark.parametrize(
+    ("sql", "first", "second"),
+    [
+        ("SELECT id FROM t WHERE n = ?", [1], [2]),
+        ("SELECT id FROM t WHERE s = $2 AND n = $1", [1, "a"], [7, "b"]),
+        ("SELECT id FROM t WHERE c = :c ORDER BY n LIMIT :most", {"c": "x", "most": 3}, {"c": "Y", "most": 0}),
+        ("SELECT id FROM t WHERE b = ? AND n = 4", [b"x"], [b""]),
+        ("SELECT id FROM t WHERE n = 1", [], []),
+        ("SELECT id FROM t WHERE n = $1 LIMIT $1", [1], [9]),
+    ],
+)
+def test_the_second_time_nothing_is_parsed(sql: str, first: Given, second: Given) -> None:
+    asked: list[str] = []
+
+    def counted(text: str, params: Given) -> Planned:
+        asked.append(text)
+        return plan(text, TABLES, params)
+
+    plans = Plans(counted)
+    plans.plan(sql, first)
+    learning = len(asked)
+    assert plans.plan(sql, second) == plan(sql, TABLES, second)
+    assert learning == 2 and len(asked) == 2
+    plans.forget()
+    plans.plan(sql, second)
+    assert len(asked) == 4
+
+
+def test_a_parameter_that_is_part_of_the_template_is_planned_every_time() -> None:
+    plans = Plans(lambda text, params: plan(text, TABLES, params))
+    for value in (1, 2, 3):
+        assert plans.plan("SELECT id FROM t WHERE n > ?", [value]) == plan(
+            "SELECT id FROM t WHERE n > ?", TABLES, [value]
+        )
+
+
+def test_only_so_many_plans_are_kept() -> None:
+    plans = Plans(lambda text, params: plan("SELECT id FROM t", TABLES, params))
+    for n in range(5000):
+        plans.plan(f"query {n}", [])
+    assert len(plans._slots) == 4096
