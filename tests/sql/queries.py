@@ -92,7 +92,7 @@ def _create(table: Table) -> str:
 
 def _rows(random: Random, table: Table) -> list[Row]:
     seen: dict[Row, Row] = {}
-    for number in range(random.choice((0, 2, 4, 6))):
+    for number in range(random.choice((0, 3, 5, 7, 8))):
         row = tuple(_value(random, table, column, number) for column in table.columns)
         key = tuple(row[table.index(name)] for name in table.key) if table.key else (number,)
         seen[key] = row
@@ -181,6 +181,10 @@ class Writing:
             aggregates.append(f"group_concat({columns[0][0]}, '-')")
         where = self._where(columns, 0)
         outputs = [*(expr for expr, _, _ in keys), *aggregates]
+        if keys and keys[0][0].endswith(".id") and self._chance(0.5):
+            self._used("dependent column")
+            owner = keys[0][0].removesuffix("id")
+            outputs.append(self._pick([expr for expr, _, _ in columns if expr.startswith(owner)]))
         named = ", ".join(f"{expr} AS c{place}" for place, expr in enumerate(outputs))
         by = f" GROUP BY {self._grouping(keys)}" if keys else ""
         having = ""
@@ -239,6 +243,9 @@ class Writing:
             (f"SELECT id, i AS i, s || 'x' AS s FROM {table}", "id i s"),
             (f"SELECT i, s, count(*) AS id FROM {table} GROUP BY i, s", "id i s"),
             (f"SELECT DISTINCT i, s FROM {table}", "i s"),
+            (f"SELECT 1 AS id, max(i) AS i, lower(s) AS s FROM {table} GROUP BY lower(s)", "id i s"),
+            (f"SELECT id, i, s FROM {table} UNION ALL SELECT i, id, s FROM {table}", "id i s"),
+            (f"SELECT n.id, n.i, m.s FROM {table} n LEFT JOIN {table} m ON m.id = n.i WHERE n.id > 0", "id i s"),
             (f"SELECT id, i, s FROM {table} ORDER BY i DESC, s LIMIT 3", "id i s"),
             ("SELECT column1 AS i, column2 AS s FROM (VALUES (1, 'a'), (2, 'b'))", "i s"),
         )
@@ -253,6 +260,12 @@ class Writing:
             return self._single()
         for _ in range(self.random.choice((0, 1, 1, 1, 2))):
             right, theirs = self._source()
+            if self._chance(0.12):
+                self._used("joins in parentheses")
+                inner, more = self._source()
+                how = self._pick(("JOIN", "LEFT JOIN", "FULL JOIN"))
+                right = f"({right} {how} {inner} ON {self._condition(theirs, more)})"
+                theirs = [*theirs, *more]
             kind = self._pick(("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", ","))
             self._used("comma" if kind == "," else kind.lower())
             condition = "" if kind in (",", "CROSS JOIN") else f" ON {self._condition(columns, theirs)}"
@@ -266,9 +279,15 @@ class Writing:
         if self._chance(0.5):
             return first.name, [(f"{first.name}.{c.name}", c.type, _plain(c)) for c in first.columns]
         kind = self._pick(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        if self._chance(0.3):
+            self._used("natural")
+            every: list[Visible] = [
+                (f"{t.name}.{c.name}", c.type, _plain(c)) for t in (first, second) for c in t.columns
+            ]
+            return f"{first.name} NATURAL {kind} {second.name}", every
         self._used("using")
-        shared = [("id", Type.INTEGER, True), ("i", Type.INTEGER, True)]
-        mine = [(f"{first.name}.s", Type.TEXT, True), (f"{second.name}.s", Type.TEXT, True)]
+        shared: list[Visible] = [("id", Type.INTEGER, True), ("i", Type.INTEGER, True)]
+        mine: list[Visible] = [(f"{first.name}.s", Type.TEXT, True), (f"{second.name}.s", Type.TEXT, True)]
         return f"{first.name} {kind} {second.name} USING (id, i)", [*shared, *mine]
 
     def _condition(self, left: list[Visible], right: list[Visible]) -> str:
@@ -325,7 +344,7 @@ class Writing:
         return f"{text} + 1" if type is Type.INTEGER and self._chance(0.15) else text
 
     def _where(self, columns: list[Visible], depth: int) -> str:
-        if self._chance(0.35):
+        if self._chance(0.4):
             return ""
         conjuncts = [self._predicate(columns, depth) for _ in range(self.random.choice((1, 1, 2)))]
         return " WHERE " + " AND ".join(conjuncts)

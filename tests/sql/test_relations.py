@@ -91,6 +91,7 @@ FEATURES = frozenset(
         ),
         *("exists", "in", "scalar", "correlated", "first row", "top", "star", "order", "limit", "values"),
         *("group", "scalar aggregate", "having", "filter", "distinct", "distinct aggregate", "group_concat"),
+        *("natural", "joins in parentheses", "dependent column"),
         *("count", "sum", "total", "avg", "min", "max", "union", "union all", "intersect", "except"),
     }
 )
