@@ -111,7 +111,7 @@ def test_sql_nested_without_end_is_refused(here: Place, other: Neighbour) -> Non
         ("SELECT id FROM nowhere", "sql_error", "nowhere", None),
         ("SELECT idd FROM t", "sql_error", "idd", "id"),
         ("SELECT id FORM t", "sql_error", None, None),
-        ("DELETE FROM t", "unsupported_query", None, None),
+        ("DELETE FROM t", "sql_error", None, None),
         ("SELECT random() FROM t", "unsupported_query", "random", None),
         ("", "sql_error", None, None),
     ],
@@ -174,7 +174,7 @@ def test_a_peer_that_vanishes_while_it_subscribes_leaves_nothing_behind(here: Pl
             for id in range(20):
                 speaker.say({"type": "subscribe", "id": str(id), "sql": f"SELECT id FROM t WHERE n = {id + 20 * n}"})
     eventually(lambda: here.server.hub.subscriptions == 1)
-    assert len(here.server.hub._sessions) <= 2
+    eventually(lambda: len(here.server.hub._sessions) == 2)
     other.lives()
 
 

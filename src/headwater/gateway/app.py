@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 import headwater.client
 from headwater.gateway.server import Server
-from headwater.gateway.socket import Bodies, Socket
+from headwater.gateway.socket import Shared, Socket
 from headwater.gateway.status import Rate, status
 from headwater.model.errors import HeadwaterError, ProtocolError, SqlError
 from headwater.model.value import Value
@@ -30,11 +30,11 @@ _CLIENT = Path(next(iter(headwater.client.__path__))) / "web"
 
 def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
     """`extra` routes are the demo's."""
-    bodies, rate = Bodies(), Rate()
+    shared, rate = Shared(server), Rate()
 
     async def socket(websocket: WebSocket) -> None:
         await websocket.accept()
-        await Socket(websocket, server, bodies).run()
+        await Socket(websocket, server, shared).run()
 
     async def health(request: Request) -> Response:
         seen = status(server.url, server.pipeline, server.hub)
@@ -66,7 +66,7 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
             Mount("/static", StaticFiles(directory=_PAGE)),
             Mount("/client", StaticFiles(directory=_CLIENT)),
         ],
-        lifespan=_lifespan(server),
+        lifespan=_lifespan(server, shared),
     )
 
 
@@ -91,10 +91,11 @@ async def answered(answer: Callable[[], dict[str, Any]]) -> Response:
         return JSONResponse({"error": body}, 400)
 
 
-def _lifespan(server: Server) -> Any:
+def _lifespan(server: Server, shared: Shared) -> Any:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(server.close)
+        shared.workers.close()
 
     return lifespan

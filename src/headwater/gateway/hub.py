@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,6 +59,16 @@ class Subscription:
     resume: Resume | None = None
     started: bool = False
     right_through: int = -1  # the last position said of a query that the origin answers
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A subscription to be: whose, under which id, to what, and where it stood before."""
+
+    session: Session
+    id: str
+    planned: Planned
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +152,41 @@ class Hub:
 
     def subscribe(self, session: Session, id: str, planned: Planned, resume: Resume | None = None) -> None:
         """Joins the window, or makes it; blocks while a new template's table is read."""
-        subscription = Subscription(id, session, planned, self._pipeline.cell_of(planned), resume)
+        [refused] = self.subscribe_all([Joining(session, id, planned, resume)])
+        if refused is not None:
+            raise refused
+
+    def subscribe_all(self, joining: Sequence[Joining]) -> list[HeadwaterError | None]:
+        """As `subscribe`, for many: those who are the first at their window ask for it together. Why not, of each."""
+        refused: list[HeadwaterError | None] = [None] * len(joining)
+        first: dict[int, Subscription] = {}
         with self._lock:
-            self._check(session, subscription.cell)
-            others = self._join(subscription)
-            window = self._windows.setdefault(planned.instance.id, Window(planned.instance.id, self._pipeline.gen))
-            if window.reason is not None:
-                session.inbox.append(Due(0, _failing(subscription, window.reason)))
-            elif window.state is not None:
-                self._begin(subscription, window)
-            self._flush(session)
-            first = not others and window.reason is None and window.state is None
-        if first:
-            self._ask(session, id, planned)
+            for number, one in enumerate(joining):
+                try:
+                    subscription = self._joined(one)
+                except HeadwaterError as error:
+                    refused[number] = error
+                    continue
+                if subscription is not None:
+                    first[number] = subscription
+            for session in {one.session for one in joining}:
+                self._flush(session)
+        failed = self._ask(list(first.values())) if first else None
+        return [failed or before if number in first else before for number, before in enumerate(refused)]
+
+    def _joined(self, joining: Joining) -> Subscription | None:
+        """The subscription, where nobody has asked for its window yet."""
+        session, planned = joining.session, joining.planned
+        cell, instance = self._pipeline.cell_of(planned), planned.instance.id
+        self._check(session, cell)
+        subscription = Subscription(joining.id, session, planned, cell, joining.resume)
+        others = self._join(subscription)
+        window = self._windows.get(instance) or self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
+        if window.reason is not None:
+            session.inbox.append(Due(0, _failing(subscription, window.reason)))
+        elif window.state is not None:
+            self._begin(subscription, window)
+        return None if others or window.reason is not None or window.state is not None else subscription
 
     def _check(self, session: Session, cell: int) -> None:
         if session not in self._sessions:
@@ -177,15 +209,18 @@ class Hub:
         joined[subscription] = None
         return len(joined) - 1
 
-    def _ask(self, session: Session, id: str, planned: Planned) -> None:
+    def _ask(self, first: Sequence[Subscription]) -> HeadwaterError | None:
+        """Asks the cells for these windows. Where that fails, whoever joined them meanwhile is told so."""
         try:
-            self._pipeline.subscribe(planned)
+            self._pipeline.subscribe(*(one.planned for one in first))
         except HeadwaterError as error:
             with self._lock:
-                self.unsubscribe(session, id, forget=True)
-                for other in list(self._by_instance.get(planned.instance.id, ())):
-                    self._closer(other, error.message)()
-            raise
+                for one in first:
+                    self.unsubscribe(one.session, one.id, forget=True)
+                    for other in list(self._by_instance.get(one.planned.instance.id, ())):
+                        self._closer(other, error.message)()
+            return error
+        return None
 
     def unsubscribe(self, session: Session, id: str, *, forget: bool = False) -> None:
         """The last one to leave lets the window linger a while, for whoever reconnects."""

@@ -13,15 +13,16 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from headwater.gateway.hub import Joining
 from headwater.gateway.server import Server
 from headwater.gateway.window import Resume
+from headwater.gateway.workers import Together, Workers
 from headwater.model.emission import Emission
 from headwater.model.errors import HeadwaterError
 from headwater.plan.planner import Planned
@@ -45,8 +46,6 @@ _SLOW = 4408
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
 _FAREWELL_S = 1.0
 _PATIENCE_HEARTBEATS = 10
-_QUICK_THREADS, _SLOW_THREADS = 32, 4
-T = TypeVar("T")
 _log = logging.getLogger("headwater.socket")
 
 
@@ -155,34 +154,15 @@ class SocketSink:
         self._outbox.put(encode_message(message))
 
 
-class Workers:
-    """Threads for what would hold up the event loop. Many are quick, so that the log can write down many at once;
-    tables are read by others, so that a slow one delays nobody who needs none."""
-
-    def __init__(self) -> None:
-        self._quick = ThreadPoolExecutor(_QUICK_THREADS, "headwater-quick")
-        self._slow = ThreadPoolExecutor(_SLOW_THREADS, "headwater-slow")
-
-    async def quickly(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
-
-    async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._slow, call, *arguments)
-
-    def close(self) -> None:
-        for threads in (self._quick, self._slow):
-            threads.shutdown(wait=False, cancel_futures=True)
-
-
 class Socket:
-    def __init__(self, websocket: WebSocket, server: Server, bodies: Bodies, workers: Workers) -> None:
-        self._websocket, self._server, self._workers = websocket, server, workers
+    def __init__(self, websocket: WebSocket, server: Server, shared: Shared) -> None:
+        self._websocket, self._server, self._shared = websocket, server, shared
         self._limits = server.pipeline.limits
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
-        self._sink = SocketSink(self._outbox, bodies, self._ended)
-        self._session = server.hub.open(self._sink)
+        self._sink = SocketSink(self._outbox, shared.bodies, self._ended)
+        self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -194,7 +174,7 @@ class Socket:
             for task in (*tasks, *self._opening.values()):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._workers.quickly(self._server.hub.close, self._session)
+            await self._shared.workers.quickly(self._server.hub.close, self.session)
         if tasks[0] not in done:
             await self._send_away()
 
@@ -242,39 +222,34 @@ class Socket:
         task.add_done_callback(lambda done: self._opening.pop(id) if self._opening.get(id) is done else None)
 
     async def _drop(self, id: str, forget: bool) -> None:
-        await self._workers.quickly(partial(self._server.hub.unsubscribe, self._session, id, forget=forget))
+        await self._shared.workers.quickly(partial(self._server.hub.unsubscribe, self.session, id, forget=forget))
 
     async def _open(self, subscribe: Subscribe) -> None:
-        """Plans and subscribes on a thread: a slow hydration delays nobody else."""
+        """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
         try:
-            unknown = await self._workers.quickly(self._subscribe, subscribe)
+            unknown = await self._shared.subscribing((self, subscribe))
             if unknown is not None:
-                await self._workers.slowly(self._server.hub.prepare, self._session, unknown)
-                await self._workers.quickly(self._join, subscribe, unknown)
+                await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
+                await self._shared.subscribing((self, subscribe))
         except Exception as error:
             self._protocol.ended(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
 
-    def _subscribe(self, subscribe: Subscribe) -> Planned | None:
-        """Plans and joins; where the template is new, its plan is returned: it must be prepared first."""
+    def plan(self, subscribe: Subscribe) -> Planned:
         params = subscribe.params
         given = (
             {name: from_wire(value) for name, value in params.items()}
             if isinstance(params, dict)
             else [from_wire(value) for value in params]
         )
-        planned = self._server.pipeline.plan(subscribe.sql, given)
-        if self._server.pipeline.names(planned.template.id) is None:
-            return planned
-        self._server.hub.prepare(self._session, planned)
-        self._join(subscribe, planned)
-        return None
+        return self._server.pipeline.plan(subscribe.sql, given)
 
-    def _join(self, subscribe: Subscribe, planned: Planned) -> None:
+    def joining(self, subscribe: Subscribe, planned: Planned) -> Joining:
+        """Says that the subscription is there; what it shows follows."""
         self._sink.send(self._subscribed(subscribe.id, planned))
         self._outbox.ring()
         resume = None if subscribe.resume_seq is None else Resume(subscribe.resume_seq, subscribe.resume_gen)
-        self._server.hub.subscribe(self._session, subscribe.id, planned, resume)
+        return Joining(self.session, subscribe.id, planned, resume)
 
     def _subscribed(self, id: str, planned: Planned) -> Subscribed:
         template = planned.template
@@ -312,8 +287,8 @@ class Socket:
     async def _renew(self) -> None:
         """A fresh result for each subscription, one after the other: the next when the one before is on its way."""
         hub = self._server.hub
-        for id in await self._workers.quickly(hub.interrupt, self._session, self._outbox.renew):
-            await self._workers.quickly(hub.renew, self._session, id)
+        for id in await self._shared.workers.quickly(hub.interrupt, self.session, self._outbox.renew):
+            await self._shared.workers.quickly(hub.renew, self.session, id)
             await self._transmit(self._outbox.taken())
             if self._outbox.flooded_at is not None:
                 return
@@ -334,12 +309,41 @@ class Socket:
             flooded_at = self._outbox.flooded_at
             if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
                 return
-            if self._session.position >= 0:
-                self._sink.progress(self._session.position)
+            if self.session.position >= 0:
+                self._sink.progress(self.session.position)
 
     @property
     def _patience_s(self) -> float:
         return _PATIENCE_HEARTBEATS * self._limits.heartbeat_ms / 1000
+
+
+class Shared:
+    """What all sockets of a server have in common: encoded bodies, threads, and subscribing together."""
+
+    def __init__(self, server: Server) -> None:
+        self.bodies, self.workers = Bodies(), Workers()
+        self.subscribing: Together[tuple[Socket, Subscribe], Planned | None] = Together(
+            self.workers, partial(_subscribe_all, server)
+        )
+
+
+def _subscribe_all(server: Server, asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception | None]:
+    """For each: nothing when it has joined, its plan when the template must be prepared first, or what was wrong."""
+    outcomes: list[Planned | Exception | None] = [None] * len(asked)
+    joining: dict[int, Joining] = {}
+    for number, (socket, subscribe) in enumerate(asked):
+        try:
+            planned = socket.plan(subscribe)
+            if server.pipeline.names(planned.template.id) is None:
+                outcomes[number] = planned
+            else:
+                server.hub.prepare(socket.session, planned)
+                joining[number] = socket.joining(subscribe, planned)
+        except Exception as error:
+            outcomes[number] = error
+    for number, refused in zip(joining, server.hub.subscribe_all(list(joining.values())), strict=True):
+        outcomes[number] = refused
+    return outcomes
 
 
 async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:
