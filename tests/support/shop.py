@@ -65,7 +65,8 @@ RELATIONAL: Queries = (
     ("SELECT site, sum(amount) AS amount, count(tag) AS tags FROM stock GROUP BY site HAVING count(*) > 3", ()),
     ("SELECT count(*) AS n, sum(ms) AS ms, avg(ms) AS mean FROM visits", ()),
     (
-        "SELECT p.id, count(o.id) AS n FROM people p LEFT JOIN orders o ON o.customer = p.id GROUP BY p.id ORDER BY n DESC, p.id LIMIT 4",
+        "SELECT p.id, count(o.id) AS n FROM people p LEFT JOIN orders o ON o.customer = p.id "
+        "GROUP BY p.id ORDER BY n DESC, p.id LIMIT 4",
         (),
     ),
     ("SELECT id, status FROM orders o WHERE EXISTS (SELECT 1 FROM people p WHERE p.id = o.customer)", ()),

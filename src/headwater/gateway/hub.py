@@ -18,12 +18,13 @@ from typing import Protocol
 from headwater.gateway.window import Resume, Window
 from headwater.log.record import offset_of
 from headwater.log.segment import SegmentReader
-from headwater.model.emission import Emission
+from headwater.model.emission import Diff, Emission
 from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resync
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
 from headwater.plan.wholistic import WHOLISTIC
+from headwater.protocol.swapping import as_swap
 
 _WAIT_S = 0.25
 _QUIET_PROGRESS_S = 0.05
@@ -336,14 +337,15 @@ class Hub:
         if event.emission is None:
             self._ended(window, event)
             return
+        emission = as_swap(event.emission) if isinstance(event.emission, Diff) else event.emission
         try:
-            news = window.take(event.emission, self._limits.history_emissions_max)
+            news = window.take(emission, self._limits.history_emissions_max)
         except Resync as gap:
             self._resync(gap.message, window)
             return
         for subscription in self._by_instance.get(event.instance, ()):
             if subscription.started and news:
-                self._put(subscription, event.tx, event.emission)
+                self._put(subscription, event.tx, emission)
             elif not subscription.started and window.state is not None:
                 self._begin(subscription, window)
 

@@ -13,7 +13,6 @@ class Limits:
     frame_transactions_max: int = 1 << 16  # the frame is closed; the ordinal has 16 bits
     segment_bytes_max: int = 64 << 20  # the log goes on in a new segment
     record_bytes_max: int = 64 << 20  # append is refused
-    log_retention_bytes: int = 1 << 30  # older segments go once every cell is past them
     step_records_max: int = 512  # a cell steps with what it has
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
@@ -25,7 +24,7 @@ class Limits:
     result_rows_max: int = 1_000_000  # the subscription is closed
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
-    emission_bytes_max: int = 4 << 20  # becomes resync {overflow} and a fresh result
+    report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
     heartbeat_ms: int = 1_000  # progress is sent no later

@@ -74,12 +74,15 @@ class Capture:
                 self.take(self._source.changes(self.position, _WAIT_S))
                 self.failure = None
             except HeadwaterError as error:
-                self._failed(error)
+                self._failed(error.message)
+            except Exception as error:
+                _log.exception("capture failed and tries again")
+                self._failed(repr(error))
 
-    def _failed(self, error: HeadwaterError) -> None:
-        if self.failure != error.message:
-            _log.error("capture waits: %s", error)
-        self.failure = error.message
+    def _failed(self, reason: str) -> None:
+        if self.failure != reason:
+            _log.error("capture waits: %s", reason)
+        self.failure = reason
         self._stop.wait(_RETRY_S)
 
     def take(self, items: Iterable[Transaction | SchemaChange]) -> None:

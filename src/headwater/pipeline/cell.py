@@ -87,7 +87,11 @@ class Cell:
         self._directory = config.layout.cell(config.number)
         self._state = config.layout.state(config.number)
         self._state.mkdir(parents=True, exist_ok=True)
-        segments = replace(config.limits, segment_bytes_max=config.limits.history_bytes_max // _DIFF_SEGMENTS)
+        segments = replace(
+            config.limits,
+            segment_bytes_max=config.limits.history_bytes_max // _DIFF_SEGMENTS,
+            record_bytes_max=config.limits.report_bytes_max,
+        )
         self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=segments, durable=False)
         self._number, self.applied, self._position = 0, 0, 0
         self._ended_boot = 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
     """Writes beside, syncs, renames into place, syncs the directory."""
-    beside = path.with_name(path.name + ".new")
+    beside = path.with_name(f"{path.name}.{threading.get_ident()}.new")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()

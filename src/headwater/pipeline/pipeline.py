@@ -25,6 +25,7 @@ from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
+from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import (
     Activate,
@@ -87,7 +88,9 @@ class Pipeline:
                 self._on_schema,
                 lambda changes, tables: self._requery.changed(changes, tables),
             )
-            self._requery = Requery(source, self._log_answer, self.capture.reached)
+            self._requery = Requery(
+                source, self._log_answer, self.capture.reached, self._give_up, limits.result_rows_max
+            )
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self._opened = opened.pop_all()
@@ -225,6 +228,10 @@ class Pipeline:
         self._catalog.templates[planned.template.id] = Known("", frozenset(mask), names)
         self._catalog.write(self.layout.catalog)
 
+    def _give_up(self, instance: int, reason: str) -> None:
+        self._append(Unsubscribe(instance, reason))
+        self._requery.forget(instance)
+
     def _log_answer(self, instance: int, position: int, rows: Sequence[Row]) -> int:
         return self._append(Answer(instance, position, tuple(rows)))
 
@@ -272,8 +279,7 @@ class Pipeline:
         self._plans.forget()
         if schema.after is None:
             for instance in self._requery.reading(schema.table):
-                self._append(Unsubscribe(instance, schema.reason))
-                self._requery.forget(instance)
+                self._give_up(instance, schema.reason)
             self._catalog.forget(schema.table)
             self.capture.tables = self._catalog.tables
         elif schema.retyped:
@@ -291,7 +297,9 @@ class Pipeline:
     # — the catalog and the log
 
     def _opened_catalog(self) -> Catalog:
-        catalog = read_catalog(self.layout.catalog) or Catalog(self.source.name, self.grid.cells, int(time.time()))
+        catalog = read_catalog(self.layout.catalog)
+        if catalog is None:
+            catalog = Catalog(self.source.name, self.grid.cells, int(time.time()), self._last_boot())
         if catalog.source != self.source.name:
             raise HeadwaterError(
                 f"expected a data directory of {self.source.name}, found one of {catalog.source}",
@@ -305,6 +313,11 @@ class Pipeline:
         catalog.boot += 1
         catalog.write(self.layout.catalog)
         return catalog
+
+    def _last_boot(self) -> int:
+        """Where the catalog was lost, the cells still know which boot was the last."""
+        manifests = [read_manifest(self.layout.cell(cell)) for cell in range(self.grid.cells)]
+        return max((max(one.ended, *one.boots.values(), 0) for one in manifests if one is not None), default=0)
 
     def _resumed_position(self) -> int:
         position = last_position(self.layout.log, self._catalog.position)

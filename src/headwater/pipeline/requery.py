@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from headwater.engine.replay import too_large
 from headwater.model.change import Transaction
 from headwater.model.errors import HeadwaterError
 from headwater.model.schema import Table
@@ -39,9 +40,17 @@ class Asked:
 
 
 class Requery:
-    def __init__(self, source: Source, log: Log, logged: Callable[[int], None]) -> None:
-        """`logged` returns once the log has reached a position of the source."""
+    def __init__(
+        self,
+        source: Source,
+        log: Log,
+        logged: Callable[[int], None],
+        give_up: Callable[[int, str], None],
+        rows_max: int,
+    ) -> None:
+        """`logged` returns once the log has reached a position; `give_up` ends a window whose answer is too large."""
         self._source, self._log, self._logged = source, log, logged
+        self._give_up, self._rows_max = give_up, rows_max
         self._asked: dict[int, Asked] = {}
         self._lock = threading.Lock()
         self._due = threading.Event()
@@ -110,6 +119,9 @@ class Requery:
             asked.dirty, asked.asking = False, True
         try:
             answer = self._source.query(asked.query.sql, asked.query.params)
+            if len(answer.rows) > self._rows_max:
+                self._give_up(instance, too_large(self._rows_max))
+                return True
             self._logged(answer.position)
             offset = self._log(instance, answer.position, answer.rows)
         except HeadwaterError as error:

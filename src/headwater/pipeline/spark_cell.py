@@ -52,6 +52,7 @@ def _run(job: Job, number: int, epoch: int) -> int:
             cell.report()
         _loop(cell, seconds)
         cell.save()
+        job.layout.failure(number).unlink(missing_ok=True)
         return cell.applied
     except Fenced:
         return _dropped(job, number)
