@@ -129,13 +129,16 @@ def _avg(of: Sum) -> Value:
 
 
 class Extreme:
-    """min and max: a heap of what was ever there, cleared of what is gone when it comes to the top."""
+    """min and max: a heap of what was ever there, cleared of what is gone when it comes to the top.
 
-    __slots__ = ("collation", "descending", "gone", "heap", "there")
+    Two plain dicts, not one of pairs: the garbage collector looks into pairs, over and over."""
+
+    __slots__ = ("collation", "descending", "gone", "heap", "values", "weights")
 
     def __init__(self, collation: str, descending: bool) -> None:
         self.collation, self.descending = collation, descending
-        self.there: dict[bytes, list[Any]] = {}
+        self.values: dict[bytes, Value] = {}
+        self.weights: dict[bytes, int] = {}
         self.heap: list[bytes] = []
         self.gone = 0
 
@@ -143,36 +146,38 @@ class Extreme:
         if value is None:
             return
         key = encode_value(value, collation=self.collation, descending=self.descending) + _look(value)
-        entry = self.there.get(key)
-        if entry is None:
-            entry = self.there[key] = [value, 0]
+        had = self.weights.get(key)
+        if had is None:
+            had = 0
+            self.values[key] = value
             heapq.heappush(self.heap, key)
-        elif not entry[1]:
+        elif not had:
             self.gone -= 1
-        entry[1] += weight
-        if not entry[1]:
+        self.weights[key] = had + weight
+        if not had + weight:
             self.gone += 1
             self._shrink()
 
     def _shrink(self) -> None:
         """What is gone never outweighs what is there."""
         if self.gone > _GONE_MAX and 2 * self.gone > len(self.heap):
-            self.there = {key: entry for key, entry in self.there.items() if entry[1]}
-            self.heap = sorted(self.there)
+            self.weights = {key: weight for key, weight in self.weights.items() if weight}
+            self.values = {key: self.values[key] for key in self.weights}
+            self.heap = sorted(self.weights)
             self.gone = 0
 
     def result(self) -> Value:
         while self.heap:
-            entry = self.there[self.heap[0]]
-            if entry[1]:
-                value: Value = entry[0]
-                return value
-            del self.there[heapq.heappop(self.heap)]
+            key = self.heap[0]
+            if self.weights[key]:
+                return self.values[key]
+            heapq.heappop(self.heap)
+            del self.weights[key], self.values[key]
             self.gone -= 1
         return None
 
     def dump(self) -> Any:
-        return [[pack_any(value), weight] for value, weight in self.there.values() if weight]
+        return [[pack_any(self.values[key]), weight] for key, weight in self.weights.items() if weight]
 
     def load(self, dumped: Any) -> None:
         for value, weight in dumped:
@@ -182,29 +187,31 @@ class Extreme:
 class Distinct:
     """Each value once for the accumulator inside; of equal ones the first that came."""
 
-    __slots__ = ("collation", "inside", "there")
+    __slots__ = ("collation", "inside", "values", "weights")
 
     def __init__(self, collation: str, inside: Accumulator) -> None:
         self.collation, self.inside = collation, inside
-        self.there: dict[bytes, list[Any]] = {}
+        self.values: dict[bytes, Value] = {}
+        self.weights: dict[bytes, int] = {}
 
     def add(self, value: Any, weight: int) -> None:
         if value is None:
             return
         key = encode_value(value, collation=self.collation)
-        entry = self.there.setdefault(key, [value, 0])
-        if not entry[1]:
-            self.inside.add(entry[0], 1)
-        entry[1] += weight
-        if not entry[1]:
-            self.inside.add(entry[0], -1)
-            del self.there[key]
+        had = self.weights.get(key, 0)
+        if not had:
+            self.values[key] = value
+            self.inside.add(value, 1)
+        self.weights[key] = had + weight
+        if not had + weight:
+            self.inside.add(self.values.pop(key), -1)
+            del self.weights[key]
 
     def result(self) -> Value:
         return self.inside.result()
 
     def dump(self) -> Any:
-        return [[pack_any(value), weight] for value, weight in self.there.values()]
+        return [[pack_any(self.values[key]), weight] for key, weight in self.weights.items()]
 
     def load(self, dumped: Any) -> None:
         for value, weight in dumped:

@@ -72,6 +72,10 @@ class Bag:
     table: Table
     work: Work
     runs: list[Run] = field(default_factory=list)
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.schema = self.table.arrow
 
     def absorb(self, hash: Uint64s, batch: Batch) -> None:
         run = _summed(hash, batch.id, batch.diff, batch.rows)
@@ -86,13 +90,13 @@ class Bag:
 
     def probe(self, wanted: Uint64s) -> Found:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
-        found = probe(self.runs, wanted, self.table.arrow)
+        found = probe(self.runs, wanted, self.schema)
         self.work.gathered += len(found)
         return found
 
     def everything(self, count: int) -> Found:
         """Every row for each of so many queries."""
-        found = everything(self.runs, count, self.table.arrow)
+        found = everything(self.runs, count, self.schema)
         self.work.gathered += len(found)
         return found
 

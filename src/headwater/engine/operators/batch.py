@@ -6,6 +6,7 @@ is consolidated. It never says which update belongs to which: that is the root's
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -78,9 +79,10 @@ def identified(rows: pa.RecordBatch, table: Table, tx: Int64s, diff: Int64s) -> 
     return Batch(rows, row_hash(rows, [column.type for column in table.columns]), tx, diff)
 
 
+@functools.lru_cache(maxsize=1024)
 def nothing(table: Table) -> Batch:
     rows = pa.RecordBatch.from_arrays([pa.nulls(0, c.type.arrow) for c in table.columns], schema=table.arrow)
-    return Batch(rows, np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    return Batch(rows, np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), settled=True)
 
 
 def together(batches: Sequence[Batch], table: Table) -> Batch:

@@ -102,6 +102,8 @@ class Derived:
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> Delta | None:
         """Many transactions, `tx` ascending within a table; by `tx` out."""
         merged = {name: merge(parts) for name, parts in deltas.items() if name in self._shapes and parts}
+        if not merged:
+            return None
         batch = self._tree.step({name: self._updates(name, delta) for name, delta in merged.items()}, False)
         self.failures = self._failures.settle()
         batch = batch.consolidated()

@@ -16,10 +16,10 @@ PAIRS_MAX = 1 << 14
 
 def halves(left: Keyed, right: Keyed) -> tuple[list[Batch], list[Batch]] | None:
     """The inputs up to a transaction in the middle, and past it; None where one step will do."""
-    if len(left.hash) * len(right.hash) <= PAIRS_MAX or _pairs(left, right) <= PAIRS_MAX:
+    if len(left.hash) * len(right.hash) <= PAIRS_MAX:
         return None
     moments = np.unique(np.concatenate((left.batch.tx, right.batch.tx)))
-    if len(moments) < 2:
+    if len(moments) < 2 or _pairs(left, right) <= PAIRS_MAX:
         return None
     end = moments[len(moments) // 2]
     batches = (left.batch, right.batch)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.operators.bag import Found
-from headwater.engine.operators.batch import Batch, Int64s, firsts, nothing
+from headwater.engine.operators.batch import Batch, Bools, Int64s, firsts, nothing
 from headwater.engine.operators.condition import Pairs
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.sides import Keyed, Sides
@@ -73,7 +73,7 @@ class Matches:
     def _met(self, came: Keyed, right: Keyed) -> Found:
         """Rows of the left that were there, do not change themselves, and may meet a change of the right."""
         found = self._sides.left.at_rest(right)
-        found = found.filter(~np.isin(found.id, came.batch.id))
+        found = found.filter(~_among(found.id, came.batch.id))
         order = np.lexsort((found.query, found.id))
         once = np.zeros(len(found), np.bool_)
         if len(found):
@@ -162,9 +162,14 @@ def _all(*events: _Events) -> _Events:
     )
 
 
+def _among(some: Uint64s, all: Uint64s) -> Bools:
+    """Which of some are among all; most often there are none of the one or the other."""
+    return np.isin(some, all) if len(some) and len(all) else np.zeros(len(some), np.bool_)
+
+
 def _rows_of(id: Uint64s, came: Batch, met: Found) -> pa.RecordBatch:
     """The row of each id, from those that come or those that were met."""
-    wanted = np.isin(met.id, id)
+    wanted = _among(met.id, id)
     pool = pa.concat_batches([came.rows, met.rows(wanted)])
     known = np.concatenate((came.id, met.id[wanted]))
     order = np.argsort(known, kind="stable")

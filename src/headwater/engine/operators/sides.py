@@ -77,7 +77,7 @@ class Side:
 
 
 def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
-    schema = side.table.arrow
+    schema = side.bag.schema
     if asked.valid is None and not side.null_aware:
         return bag.probe(runs, asked.hash, schema)
     valid = np.ones(len(asked.hash), np.bool_) if asked.valid is None else asked.valid

@@ -1,12 +1,11 @@
 """top: ORDER BY with LIMIT and OFFSET, per partition. It keeps every row, so a frame that runs short needs no re-query.
 
 A row's place is its encoded sort key, its row hash and a number among its equals. A change beyond the frame's end costs
-its place in the order and nothing else.
+its place in the order and nothing else. OFFSET without LIMIT is everything but a frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from headwater.engine.expression import Expressions
 from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, firsts, nothing
+from headwater.engine.operators.batch import Batch, firsts, nothing, together
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.identity import identity_of
 from headwater.engine.operators.kept import State
@@ -72,8 +71,9 @@ class TopOperator:
         self._order = top.order
         self._parts = [expr.collation if isinstance(expr, ColumnRef) else "BINARY" for expr in top.partition]
         self._expressions = Expressions([*top.partition, *(key.expr for key in top.order)], table)
-        self._start = top.offset
-        self._end = 1 << 62 if top.limit is None or top.limit < 0 else top.offset + top.limit
+        self._all_but = top.limit is None
+        self._start = 0 if self._all_but else top.offset
+        self._end = top.offset + (top.limit or 0)
         self._unique = identity_of(top.input) is not None
         self._work, self._failures = work, failures
         self._bag = Bag(table, work)
@@ -84,9 +84,11 @@ class TopOperator:
         if not len(batch):
             return nothing(self.table)
         partitions, places, batch = self._placed(batch)
-        moved = list(self._moves(partitions, places, batch))
+        moved = self._moves(partitions, places, batch)
         out = self._rows_of(moved, batch)
         self._bag.absorb(batch.id, batch)
+        if self._all_but:
+            out = together([batch, Batch(out.rows, out.id, out.tx, -out.diff)], self.table)
         return out.consolidated()
 
     def _placed(self, batch: Batch) -> tuple[list[bytes], list[bytes], Batch]:
@@ -116,20 +118,23 @@ class TopOperator:
         places = [key + ids[at * _ID_BYTES : (at + 1) * _ID_BYTES] for at, key in enumerate(keys)]
         return partitions, places, batch
 
-    def _moves(self, partitions: list[bytes], places: list[bytes], batch: Batch) -> Iterator[tuple[int, int, int]]:
+    def _moves(self, partitions: list[bytes], places: list[bytes], batch: Batch) -> list[tuple[int, int, int]]:
         """(row hash, tx, diff) of rows that enter or leave a frame."""
         numbers: dict[bytes, int] = {}
         number = np.fromiter((numbers.setdefault(each, len(numbers)) for each in partitions), np.int64, len(batch))
         order = np.lexsort((batch.diff, batch.tx, number))
         cuts = [*firsts((number[order], batch.tx[order])).tolist(), len(order)]
         rows, diff, tx = order.tolist(), batch.diff.tolist(), batch.tx.tolist()
+        moved: list[tuple[int, int, int]] = []
         for start, end in pairwise(cuts):
-            touched = rows[start:end]
-            name = partitions[touched[0]]
-            changes = [(places[row], diff[row]) for row in touched]
-            yield from self._change(name, tx[touched[0]], changes)
+            first = rows[start]
+            changes = [(places[row], diff[row]) for row in rows[start:end]]
+            self._change(partitions[first], tx[first], changes, moved)
+        return moved
 
-    def _change(self, name: bytes, tx: int, changes: list[tuple[bytes, int]]) -> Iterator[tuple[int, int, int]]:
+    def _change(
+        self, name: bytes, tx: int, changes: list[tuple[bytes, int]], moved: list[tuple[int, int, int]]
+    ) -> None:
         """One partition, one transaction."""
         partition = self._partitions.get(name)
         if partition is None:
@@ -147,8 +152,8 @@ class TopOperator:
             return
         partition.frame = partition.ordered.slice(self._start, self._end)
         before, after = set(frame), set(partition.frame)
-        yield from ((_id(key), tx, -1) for key in frame if key not in after)
-        yield from ((_id(key), tx, 1) for key in partition.frame if key not in before)
+        moved.extend((_id(key), tx, -1) for key in frame if key not in after)
+        moved.extend((_id(key), tx, 1) for key in partition.frame if key not in before)
 
     def _rows_of(self, moved: list[tuple[int, int, int]], batch: Batch) -> Batch:
         """Rows of the step itself, or of those that were there."""
@@ -174,8 +179,7 @@ class TopOperator:
         if not len(everything):
             return
         partitions, places, batch = self._placed(everything)
-        for _ in self._moves(partitions, places, batch):
-            pass
+        self._moves(partitions, places, batch)
 
 
 def _id(key: bytes) -> int:

@@ -92,6 +92,8 @@ class Node:
 
     def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
         inputs = [each.step(updates, first) for each in self.inputs]
+        if not first and not any(map(len, inputs)):
+            return nothing(self.table)
         return self.operator.step(inputs)
 
     def operators(self) -> Iterator[Operator]:
@@ -109,6 +111,8 @@ def compiled(relation: Relation, tables: Mapping[str, Table], work: Work, failur
         return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
         return Given(ValuesOperator(relation))
+    if isinstance(relation, Top) and relation.limit is None and not relation.offset:
+        return compiled(relation.input, tables, work, failures)
     inputs = tuple(compiled(each, tables, work, failures) for each in inputs_of(relation))
     return Node(_operator(relation, [each.table for each in inputs], work, failures), inputs)
 
