@@ -19,7 +19,8 @@ from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import Call
 from headwater.sql.relation import Join, RelColumn, Scan
 
-KINDS = (
+Kind = tuple[str, Type, tuple[Value, ...]]
+KINDS: tuple[Kind, ...] = (
     ("INTEGER", Type.INTEGER, (0, 1, 2**53 + 1, 2**53, None)),
     ("REAL", Type.REAL, (0.0, 1.0, 0.5, 2.0**53, 1e300, None)),
     ("TEXT", Type.TEXT, ("1", "1.0", "a", "A", "a ", "0", None)),
@@ -31,7 +32,6 @@ KINDS = (
     ("BLOB", Type.INTEGER, (1, 0, None)),
     ("BLOB", Type.TEXT, ("1", "a", "A", None)),
 )
-Kind = tuple[str, Type, tuple[Value, ...]]
 
 
 def scan(name: str, kind: Kind, collation: str) -> tuple[Table, Scan]:

@@ -6,7 +6,9 @@ import pytest
 from tests.engine.operators.world import Folded, compare, deltas_of
 from tests.engine.world import batch_of
 
+from headwater.engine.conform import Shape
 from headwater.engine.operators.derived import Derived
+from headwater.engine.pair import changes_of
 from headwater.engine.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.keys import hash_row
@@ -47,6 +49,15 @@ def changed(relation: Relation, i: list[Row], j: list[Row], *changes: Change) ->
     folded.fold(delta)
     renames = [] if delta is None or delta.renames is None else delta.renames.to_pylist()
     return folded, [(each["old_hash"], each["new_hash"]) for each in renames]
+
+
+def test_the_dataflow_sees_a_transition_as_one_change() -> None:
+    derived = Derived("d", joined("left"), TABLES, Work())
+    derived.load({"i": [batch_of(IS, [(1, 1)])], "j": []})
+    delta = derived.step(deltas_of(TABLES, [(1, {"j": Transaction(0, (Change("j", None, (7, 1)),))})]))
+    assert delta is not None
+    changes = changes_of(Shape.of(derived.table), delta, None)
+    assert len(changes) == 1 and changes.old[0] >= 0 and changes.new[0] >= 0
 
 
 def named(*values: Value) -> int:
