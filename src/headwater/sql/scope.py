@@ -135,6 +135,8 @@ class Scope:
         if len(found) > 1:
             written = f"{node.table}.{node.name}" if node.table else node.name
             choices = ", ".join(f"{source.name}.{node.name}" for source, _, _ in found if source)
+            if node.table and any(node.name.lower() in source.merged for source, _, _ in found if source):
+                raise self.refusal("two tables of one name are not supported yet", span(node), "give each an alias")
             raise self.error(f"ambiguous column name: {written}", span(node), f"say which: {choices}")
         return found[0] if found else None
 

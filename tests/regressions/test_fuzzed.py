@@ -1,0 +1,18 @@
+"""The smallest queries that the fuzzer found wrong, and that are no case of rows and transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.model.errors import UnsupportedQuery
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.plan.planner import plan
+
+P = Table("p", (Column("id", Type.INTEGER, "INTEGER", nullable=False), Column("i", Type.INTEGER, "INTEGER")), ("id",))
+
+
+def test_a_table_joined_naturally_with_itself_is_left_to_the_origin() -> None:
+    """SQLite runs it; it was said to be wrong, and so was not even asked again."""
+    with pytest.raises(UnsupportedQuery, match="two tables of one name"):
+        plan("SELECT p.i FROM p NATURAL LEFT JOIN p", [P])
