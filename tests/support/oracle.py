@@ -27,27 +27,33 @@ class Oracle:
 
     def states(self) -> Iterator[tuple[int, list[list[Fields]]]]:
         """The rows of every query after each journalled transaction, and before the first (with id 0)."""
-        scratch = sqlite3.connect(":memory:", isolation_level=None)
-        scratch.execute("PRAGMA foreign_keys = OFF")
-        scratch.executescript(SCHEMA)
-        yield 0, self._rows(scratch)
-        with sqlite3.connect(self._path) as origin:
-            journal = origin.execute("SELECT id, writer, statements FROM journal ORDER BY id").fetchall()
-        origin.close()
-        for id, writer, statements in journal:
-            scratch.execute("BEGIN")
-            for sql, params in json.loads(statements):
-                scratch.execute(sql, [unpacked(value) for value in params])
-            scratch.execute("INSERT INTO journal VALUES (?, ?, ?)", (id, writer, statements))
-            scratch.execute("COMMIT")
+        for id, scratch in replayed(self._path):
             yield id, self._rows(scratch)
-        scratch.close()
 
     def _rows(self, scratch: sqlite3.Connection) -> list[list[Fields]]:
         return [
             [dict(zip(names, row, strict=True)) for row in scratch.execute(sql)]
             for sql, names in zip(self._sql, self._names, strict=True)
         ]
+
+
+def replayed(path: Path) -> Iterator[tuple[int, sqlite3.Connection]]:
+    """The journal in commit order, in a scratch database that stands just after each of its transactions."""
+    scratch = sqlite3.connect(":memory:", isolation_level=None)
+    scratch.execute("PRAGMA foreign_keys = OFF")
+    scratch.executescript(SCHEMA)
+    yield 0, scratch
+    with sqlite3.connect(path) as origin:
+        journal = origin.execute("SELECT id, writer, statements FROM journal ORDER BY id").fetchall()
+    origin.close()
+    for id, writer, statements in journal:
+        scratch.execute("BEGIN")
+        for sql, params in json.loads(statements):
+            scratch.execute(sql, [unpacked(value) for value in params])
+        scratch.execute("INSERT INTO journal VALUES (?, ?, ?)", (id, writer, statements))
+        scratch.execute("COMMIT")
+        yield id, scratch
+    scratch.close()
 
 
 def same_rows(found: Sequence[Fields], expected: Sequence[Fields], ordered: bool) -> bool:

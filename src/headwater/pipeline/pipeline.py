@@ -225,7 +225,7 @@ class Pipeline:
         for table in sorted(mask):
             self._captured(table)
         names = tuple(output.name for output in planned.template.outputs)
-        self._catalog.templates[planned.template.id] = Known("", frozenset(mask), names)
+        self._catalog.templates[planned.template.id] = Known(planned.template.id, frozenset(mask), names)
         self._catalog.write(self.layout.catalog)
 
     def _give_up(self, instance: int, reason: str) -> None:

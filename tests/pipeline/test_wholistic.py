@@ -1,0 +1,135 @@
+"""Queries that the origin answers: right at every answered position, asked again only when it matters."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.support import shop
+from tests.support.oracle import replayed, same_rows
+from tests.support.processes import eventually, spawn_writer
+
+import headwater
+from headwater.model.emission import Emission, State, apply
+from headwater.sources.memory import MemorySource
+from headwater.sources.source import Answer, Params
+
+QUERIES = (
+    ("SELECT id, total, rank() OVER (ORDER BY total DESC, id) AS place FROM orders ORDER BY place LIMIT 10", ()),
+    ("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < (SELECT count(*) FROM visits)) "
+     "SELECT max(x) AS n FROM n", ()),
+    ("SELECT site, json_group_array(sku) AS skus FROM (SELECT site, sku FROM stock ORDER BY sku) GROUP BY site", ()),
+    ("SELECT customer, ms, ms - lag(ms) OVER (PARTITION BY customer ORDER BY ms, page) AS step FROM visits "
+     "WHERE customer = ?", (3,)),
+)  # fmt: skip
+
+
+class Answers:
+    """The rows a live query showed, by the position it showed them for."""
+
+    def __init__(self, live: headwater.LiveResult) -> None:
+        self.live = live
+        self._state = State(list(live.rows), list(live.hashes), live.columns, live.seq, live.gen, live.position)
+        self.rows = {live.position: self._state.rows}
+        live.listen(self._take)
+
+    def _take(self, emission: Emission | None) -> None:
+        if emission is not None:
+            self._state = apply(self._state, emission)
+            self.rows[emission.position] = self._state.rows
+
+
+@pytest.mark.parametrize("cells", ["1x1", "2x1"])
+def test_at_every_answered_position_the_rows_are_the_origins(cells: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    shop.create(path)
+    with headwater.connect(f"sqlite:///{path}", runner="inline", cells=cells, data_dir=tmp_path / "data") as db:
+        marker = db.query("SELECT id FROM journal", live=True)
+        positions: dict[int, int] = {}
+        marker.listen(lambda emission: positions.update(_inserted(emission)))
+        answers = [Answers(db.query(sql, *params, live=True)) for sql, params in QUERIES]
+        assert {one.live.strategy for one in answers} == {"wholistic"}
+        for writer in [spawn_writer(path, number, 60, pause_s=0.03) for number in (1, 2)]:
+            assert writer.wait(120) == 0
+        end = db.position()
+        assert all(one.live.wait(end, timeout=60) for one in answers)
+        for one in answers:
+            one.rows[end] = list(one.live.rows)
+    checked = sum(check(path, n, one, positions) for n, one in enumerate(answers))
+    assert checked > 40, "too few answers to prove much"
+
+
+def _inserted(emission: Emission | None) -> dict[int, int]:
+    changes = getattr(emission, "changes", ())
+    return {change.new["id"]: emission.position for change in changes if change.new}  # type: ignore[union-attr]
+
+
+def check(path: Path, n: int, answers: Answers, positions: dict[int, int]) -> int:
+    """Replays the journal and compares wherever the query was answered."""
+    sql, params = QUERIES[n]
+    at = {position: id for id, position in positions.items()} | {0: 0}
+    checked = 0
+    for id, scratch in replayed(path):
+        shown = [rows for position, rows in answers.rows.items() if at.get(position) == id]
+        for rows in shown:
+            cursor = scratch.execute(sql, params)
+            names = [column[0] for column in cursor.description]
+            expected = [dict(zip(names, row, strict=True)) for row in cursor]
+            assert same_rows(rows, expected, "ORDER BY place" in sql), f"query {n} at transaction {id}"
+            checked += 1
+    return checked
+
+
+def test_it_is_asked_again_only_when_something_it_reads_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    query = MemorySource.query
+
+    def counted(self: MemorySource, sql: str, params: Params = ()) -> Answer:
+        asked.append(sql)
+        return query(self, sql, params)
+
+    monkeypatch.setattr(MemorySource, "query", counted)
+    with headwater.connect("memory://masks", runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
+        db.execute("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+        live = db.query("SELECT a, row_number() OVER (ORDER BY a) AS n FROM t", live=True)
+        db.query("SELECT id FROM u", live=True)
+        assert live.wait(db.execute("INSERT INTO t VALUES (1, 1, 1)"))
+        first = len(asked)
+        assert live.wait(db.execute("UPDATE t SET b = 2")) and live.wait(db.execute("INSERT INTO u VALUES (1)"))
+        assert len(asked) == first
+        assert live.wait(db.execute("UPDATE t SET a = 5")) and len(asked) > first
+        assert live.rows == [{"a": 5, "n": 1}]
+
+
+def test_the_same_question_is_one_window_and_a_dropped_table_ends_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.execute("CREATE TABLE u (a INTEGER)")
+        sql = "SELECT sum(a) OVER () AS s FROM t"
+        one, two = db.query(sql, live=True), db.query(sql, live=True)
+        other = db.query("SELECT count(*) OVER () AS n FROM u", live=True)
+        assert db.status()["windows"] == 2
+        position = db.execute("INSERT INTO t VALUES (3)")
+        assert one.wait(position) and two.wait(position) and one.rows == two.rows == [{"s": 3}]
+        with sqlite3.connect(path) as elsewhere:
+            elsewhere.execute("DROP TABLE t")
+        elsewhere.close()
+        eventually(lambda: one.state == two.state == "closed")
+        assert "t" in (one.reason or "")
+        assert other.wait(db.execute("INSERT INTO u VALUES (1)")) and other.rows == [{"n": 1}]
+
+
+def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    sql = "SELECT a, rank() OVER (ORDER BY a) AS r FROM t ORDER BY r"
+    for round in range(3):
+        with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as db:
+            db.execute("CREATE TABLE IF NOT EXISTS t (a INTEGER)")
+            live = db.query(sql, live=True)
+            assert live.wait(db.execute("INSERT INTO t VALUES (?)", round))
+            assert [row["a"] for row in live.rows] == list(range(round + 1))
