@@ -7,11 +7,12 @@ import sqlite3
 from typing import Any
 
 import pytest
+from tests.sql.test_golden import SCRIPT, TABLES
 from tests.sql.written import TABLE, filled
 
 from headwater.model.errors import SqlError
 from headwater.model.value import Value
-from headwater.plan.planner import effective_sql, plan
+from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
 from headwater.sql.expr import Const
 
@@ -97,3 +98,19 @@ def test_a_misspelt_name_is_suggested() -> None:
     with pytest.raises(SqlError) as caught:
         bind("SELECT :customer AS a FROM t", [TABLE], {"costumer": 1})
     assert caught.value.hint == "did you mean costumer?"
+
+
+def test_parameters_stand_anywhere_in_a_query_over_relations() -> None:
+    sql = (
+        "SELECT o.id, :given AS given FROM orders o JOIN pairs p ON p.a = o.id AND p.b <> :b"
+        " WHERE o.user_id = :u AND o.id IN (SELECT a FROM pairs WHERE a < :most) GROUP BY o.id"
+        " HAVING count(*) >= :least ORDER BY 1 LIMIT :limit"
+    )
+    given = {"given": "it's", "b": "z", "u": 42, "most": 5, "least": -1, "limit": 2}
+    planned = plan(sql, TABLES, given)
+    memory = sqlite3.connect(":memory:")
+    memory.executescript(SCRIPT)
+    assert planned.template.keys == () and "it''s" in planned.template.sql
+    effective = memory.execute(effective_sql(planned.template, planned.instance)).fetchall()
+    assert effective == memory.execute(sql, given).fetchall() != []
+    assert template_from_sql(planned.template.sql, TABLES) == planned.template

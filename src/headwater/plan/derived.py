@@ -20,7 +20,7 @@ from headwater.sql.query import Query
 from headwater.sql.relation import Relation
 from headwater.sql.tree import tree
 
-_MARK = "\0p"
+_MARK = "\ue000p"
 
 
 def derived_template(query: Query, relation: Relation, keys: Sequence[str], rest: Sequence[Expr]) -> Template:

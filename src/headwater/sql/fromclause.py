@@ -56,6 +56,7 @@ class FromClause:
     outer: Scope | None
     leaves: dict[int, Relation] = field(default_factory=dict)
     using: dict[int, list[Expr]] = field(default_factory=dict)
+    sides: dict[int, _Side] = field(default_factory=dict)
     coalesced: set[str] = field(default_factory=set)
     order: tuple[OrderKey, ...] = ()
 
@@ -80,7 +81,8 @@ class FromClause:
 
     def _side(self, node: exp.Expr) -> _Side:
         if isinstance(node, Joined):
-            return self._joined(node, self._side(node.this), self._side(node.expression))
+            self.sides[id(node)] = self._joined(node, self._side(node.this), self._side(node.expression))
+            return self.sides[id(node)]
         source = self._table(node) if isinstance(node, exp.Table) else self._derived(node)
         return _Side((source,), {})
 
@@ -205,7 +207,7 @@ class FromClause:
         kind = node.args["kind"]
         left_padded, right_padded = _PADDED[kind]
         left = self._relation(node.this, scope, padded or left_padded, deferred)
-        right = self._relation(node.expression, scope, padded or right_padded, deferred)
+        right = self._right(node.expression, scope, padded or right_padded, deferred)
         conditions = list(self.using[id(node)])
         on = node.args.get("on")
         if on is not None and kind == "inner" and not padded:
@@ -215,6 +217,13 @@ class FromClause:
         joined = Join(kind, left, right, chain("and", conditions) if conditions else None)
         self._check_reach(node, joined)
         return joined
+
+    def _right(self, node: exp.Expr, scope: Scope, padded: bool, deferred: list[Joined]) -> Relation:
+        """Joins in parentheses know only each other."""
+        if not isinstance(node, Joined):
+            return self._relation(node, scope, padded, deferred)
+        side = self.sides[id(node)]
+        return self._relation(node, replace(scope, sources=side.sources, shared=side.shared), True, deferred)
 
     def _check_reach(self, node: Joined, joined: Join) -> None:
         seen = {column.name for column in columns_of(joined)}

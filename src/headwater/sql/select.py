@@ -56,12 +56,14 @@ class Select:
         over = Gathering(self.binder, self.around, scope, aggregates if grouped else None, inner)
         results = tuple(self._results(replace(scope, clause=over)))
         scope = replace(scope, spelled=self._spelled())
-        keys = list(self._keys(replace(scope, clause=inner), results)) if grouped else []
+        # GROUP BY and ORDER BY do not see the query around.
+        keys = list(self._keys(replace(scope, clause=inner, outer=None), results)) if grouped else []
         passing = self._passing(local, grouped, keys, results)
         relation = self._where(scope, source, passing)
         relation = reduce(_attached, inner.attachments, relation)
         having = self._having(replace(scope, clause=over), passing)
-        order = distinct_terms(user_terms(replace(scope, clause=over), self.node.args.get("order"), results))
+        sorting = replace(scope, clause=over, outer=None)
+        order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
         shape = _Shape(relation, results, having, tuple(order), over.attachments)
         ties: tuple[Term, ...] = ()
         if grouped:
@@ -220,6 +222,8 @@ class Select:
         group = self.node.args.get("group")
         for node in list(group.expressions) if group else ():
             number = ordinal(node)
+            if isinstance(node, exp.Placeholder):
+                raise self._refuse("grouping by a parameter is not supported", node, "leave it out")
             if number is None:
                 yield bind_expr(scope, node)
             elif 1 <= number <= len(results):

@@ -18,8 +18,9 @@ from headwater.sql.clauses import Answer, Common, Environment, Named, Purpose, S
 from headwater.sql.closed import is_closed
 from headwater.sql.compound import combined, listed_values
 from headwater.sql.expr import Const, Expr, OrderKey, Output
-from headwater.sql.frame import limit, offset, ordinal
+from headwater.sql.frame import is_constant, limit, offset, ordinal
 from headwater.sql.grouping import scans
+from headwater.sql.literals import with_literals
 from headwater.sql.naming import reference, renamed
 from headwater.sql.ordering import Term, distinct_terms, result_terms, user_terms
 from headwater.sql.params import Params
@@ -33,6 +34,7 @@ from headwater.sql.walk import names_in, substituted
 
 
 def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params) -> Query:
+    with_literals(parsed.select, params)
     binder = Queries(Whole(parsed.sql, tables, params))
     rows = binder.outermost(parsed.select)
     if not any(scans(rows.relation)):
@@ -89,7 +91,13 @@ class Rows:
     liftable: tuple[tuple[Expr, exp.Column], ...] = ()
 
     def terms(self) -> list[Term]:
-        return distinct_terms([*self.order, *self.ties()])
+        return distinct_terms([*self.order, *self.ties()]) or self._any_terms()
+
+    def _any_terms(self) -> list[Term]:
+        """One row alone is in any order; but a frame must have one."""
+        numbered = enumerate(self.results, 1)
+        usable = [(number, bound.expr) for number, (_, bound) in numbered if not is_constant(bound.expr)]
+        return [Term(OrderKey(expr), exp.Literal.number(number)) for number, expr in usable[:1]]
 
 
 @dataclass(slots=True)
@@ -161,8 +169,12 @@ class Queries:
         if selected.correlated:
             raise self._refused("DISTINCT in a correlated subquery", selected.node)
         self._check_set("DISTINCT", selected.results, selected.node)
-        relation, results = self._projected(selected.relation, selected.results)
-        seen = {bound.expr: after.expr for (_, bound), (_, after) in zip(selected.results, results, strict=True)}
+        once: dict[Expr, Named] = {}
+        for name, bound in selected.results:
+            once.setdefault(bound.expr, (name, bound))
+        relation, projected = self._projected(selected.relation, list(once.values()))
+        seen: dict[Expr, Expr] = {expr: bound.expr for expr, (_, bound) in zip(once, projected, strict=True)}
+        results = tuple((name, Bound(seen[bound.expr], bound.collating)) for name, bound in selected.results)
         columns = {column.name for column in columns_of(relation)}
         order = tuple(Term(_moved(term.key, seen), term.node) for term in selected.order)
         if not names_in(*(term.key.expr for term in order)) <= columns:
