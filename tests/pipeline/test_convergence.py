@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support import shop
 from tests.support.oracle import Oracle, same_rows
-from tests.support.processes import spawn_writer
+from tests.support.processes import eventually, spawn_writer
 
 import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
@@ -41,13 +42,24 @@ def test_every_transaction_of_two_writers_gives_the_oracles_rows(
         lives = [db.query(sql, *params, live=True) for sql, params in queries]
         assert {live.strategy for live in lives} == {"incremental"}
         recorded = [Recorded(live) for live in lives]
-        for writer in [spawn_writer(path, number, TRANSACTIONS) for number in WRITERS]:
+        writers = [spawn_writer(path, number, TRANSACTIONS) for number in WRITERS]
+        if runner == "spark" and cells == "2x1":
+            kill_worker(db)
+        for writer in writers:
             assert writer.wait(280) == 0
         end = db.position()
         assert all(live.wait(end, timeout=120) for live in lives)
         assert db.status()["failure"] is None
     shares = check(Oracle(path, queries), marker, recorded)
     assert sorted(shares)[-10] >= 0.5, f"too quiet to prove much: {shares}"
+
+
+def kill_worker(db: headwater.Database) -> None:
+    """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
+    victim = db.status()["cells"][1]["pid"]
+    eventually(lambda: db.status()["transactions"] > 20)
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: db.status()["cells"][1]["pid"] != victim)
 
 
 def check(oracle: Oracle, marker: Recorded, recorded: list[Recorded]) -> list[float]:
