@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import http.server
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from tests.support.missing import CHROMIUM
 
 ROOT = Path(__file__).parents[2]
 SERVED = {
@@ -18,7 +18,6 @@ SERVED = {
     "/static/": ROOT / "src/headwater/gateway/static",
     "/vectors/": ROOT / "tests/vectors",
 }
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
