@@ -176,9 +176,10 @@ def _grouped(group: Group, rows: list[Row]) -> list[Row]:
 def _aggregated(columns: Sequence[RelColumn], rows: list[Row], aggregate: Aggregate) -> Value:
     some = rows if aggregate.filter is None else _kept(columns, rows, aggregate.filter)
     some = _sorted(columns, some, aggregate.order)
-    args = ", ".join(render(arg) for arg in aggregate.args) or "*"
-    if aggregate.args and aggregate.collation != "BINARY":
-        args = f"{render_operand(aggregate.args[0])} COLLATE {aggregate.collation}"
+    written = [render_operand(arg) for arg in aggregate.args]
+    if written and aggregate.collation != "BINARY":
+        written[0] += f" COLLATE {aggregate.collation}"
+    args = ", ".join(written) or "*"
     distinct = "DISTINCT " if aggregate.distinct else ""
     found: Value = (
         _scratch(columns, some).execute(f"SELECT {aggregate.function}({distinct}{args}) FROM scratch").fetchone()[0]

@@ -16,7 +16,7 @@ from headwater.sql.bind import bind
 from headwater.sql.query import Query
 from headwater.sql.relation import Group, Relation, Top, inputs_of
 
-SEEDS = range(700 * FUZZ)
+SEEDS = range(600 * FUZZ)
 
 
 def uncertain(relation: Relation) -> bool:

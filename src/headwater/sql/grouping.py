@@ -45,7 +45,8 @@ class Aggregates:
         condition = node.args.get("filter")
         filter = bind_expr(inner, condition).expr if condition else None
         self._check(inner, node, name, [arg.expr for arg in args], filter)
-        collation = next((arg.collating.name for arg in args[:1] if arg.collating.name), "BINARY")
+        compares = name != "group_concat"
+        collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
         self._check_values(inner, node, name, args, collation)
         type = _type(name, args)
         distinct = bool(node.args.get("distinct")) and name not in ("min", "max")
