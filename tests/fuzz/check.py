@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.engine.world import Subscriber, batch_of, delta_of
 from tests.fuzz.case import Case, Commit, Reload, Rows, Subscribe, Unsubscribe
 from tests.fuzz.oracle import Oracle
+from tests.fuzz.tally import operators
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
@@ -19,6 +20,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.limits import Limits
+from headwater.model.schema import Table
 from headwater.plan.planner import Planned, effective_sql, plan
 
 SMALL = Limits(run_rows_min=8)
@@ -183,7 +185,7 @@ def followed(case: Case, planned: Sequence[Planned | None], emitted: Sequence[by
     return every
 
 
-def _table(case: Case, planned: Planned) -> object:
+def _table(case: Case, planned: Planned) -> Table | None:
     return case.schema.get(planned.template.table)
 
 
@@ -198,11 +200,15 @@ def _told(emitted: Emitted, by_instance: dict[int, Following]) -> Iterator[tuple
             yield following, (entry, next(read) if entry.kind in ("result", "diff") else None)
 
 
+def _seen(planned: Sequence[Planned | None]) -> Counter[str]:
+    return Counter(name for each in planned if each is not None for name in operators(each))
+
+
 def check(case: Case, directory: Path) -> Report:
     """Raises `Wrong`, or whatever the engine raised."""
     planned = planned_of(case)
     emitted = Running(case, planned, directory, case.cut).run()
-    report = Report(queries=len(planned), refused=len(refused(case)))
+    report = Report(queries=len(planned), refused=len(refused(case)), seen=_seen(planned))
     every = followed(case, planned, emitted)
     with Oracle(case.tables) as oracle:
         for place, rows in enumerate(case.states(), -1):
@@ -239,19 +245,24 @@ def _check_query(following: Following, tx: int, oracle: Oracle, commit: bool, re
     assert len(said) <= 1, "two emissions of one transaction"
     answer = _answer(oracle, following.sql)
     for entry, emission in said:
-        if emission is None:
-            assert answer is None, f"{entry.kind}, where SQLite has an answer: {entry.reason}"
-            following.broken = True
-            following.subscriber.last = entry.tx
-            following.subscriber = None if entry.kind == "closed" else following.subscriber
-        else:
-            following.broken = False
-            following.subscriber.receive(entry, emission)
+        _receive(following, following.subscriber, entry, emission, answer)
     if following.subscriber is not None and not following.broken:
         _compare(following, following.subscriber, answer)
         report.checks += commit
         report.changed += commit and following.before is not None and following.before != answer
         following.before = answer
+
+
+def _receive(
+    following: Following, subscriber: Subscriber, entry: Entry, emission: Result | Diff | None, answer: list[str] | None
+) -> None:
+    following.broken = emission is None
+    if emission is not None:
+        subscriber.receive(entry, emission)
+        return
+    assert answer is None, f"{entry.kind}, where SQLite has an answer: {entry.reason}"
+    subscriber.last = entry.tx
+    following.subscriber = None if entry.kind == "closed" else subscriber
 
 
 def _answer(oracle: Oracle, sql: str) -> list[str] | None:

@@ -28,7 +28,7 @@ _DOMAINS: dict[str, tuple[Value, ...]] = {
 }
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("s", "id"), ("i", "s"), ("c", "id"), (), ())
 _ROWS_MAX = 30
-_QUIET = 0.25  # a query whose answer changes less often than this is seldom kept
+_QUIET = 0.4  # a query whose answer changes less often than this is seldom kept
 _TRIES = 12
 
 
@@ -53,7 +53,7 @@ class Inventing:
                 self.rows.insert(table.name, self._row(table))
         first = {name: tuple(each.values()) for name, each in self.rows.of_table.items()}
         history = tuple(self._commit() for _ in range(commits))
-        partitions, cut = self.random.choice((1, 1, 2, 3)), self.random.choice((1, 2, 7, 50))
+        partitions, cut = self.random.choice((1, 1, 2, 3)), self.random.choice((1, 7, 7, 50, 50))
         case = Case(self.tables, first, (), history, partitions, cut)
         chosen = self._queries(case, queries)
         return possible(replace(case, queries=chosen, events=self._mixed(history, len(chosen))))
@@ -158,7 +158,7 @@ class Inventing:
             changed = oracle.liveliness(case, query.sql)
         except sqlite3.Error:
             return False
-        return changed >= _QUIET or self._chance(0.1)
+        return changed >= _QUIET or self._chance(0.08)
 
     def _query(self, known: list[Query]) -> Query:
         if known and self._chance(0.3):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from types import TracebackType
 
 from tests.fuzz.case import Case, Rows
 
 from headwater.model.schema import Table
-
-Answer = list[str] | sqlite3.Error
 
 
 class Oracle:
@@ -50,7 +49,7 @@ class Oracle:
             answers.append(sorted(self.answer(sql)))
             if number == _SAMPLE:
                 break
-        return sum(one != other for one, other in zip(answers, answers[1:], strict=False)) / max(1, len(answers) - 1)
+        return sum(one != other for one, other in pairwise(answers)) / max(1, len(answers) - 1)
 
 
 _SAMPLE = 12
