@@ -19,7 +19,7 @@ from headwater.engine.operators.running import RunningOperator, runs
 from headwater.engine.work import Work
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import ColumnRef, Const, Output
+from headwater.sql.expr import Call, ColumnRef, Const, OrderKey, Output
 from headwater.sql.relation import Aggregate, Group, RelColumn, Scan
 
 K = RelColumn("k", Type.INTEGER, "INTEGER")
@@ -118,6 +118,22 @@ def test_a_sum_that_is_no_integer_is_an_error_until_the_row_leaves(running: bool
     operator.step([batch(table, [Update(1, 0, (1, 2**63 - 1), 1), Update(2, 0, (1, 1), 1), Update(4, 0, (1, 1), -1)])])
     assert failures.settle() == [(2, "integer overflow"), (4, None)]
     assert failures.reason is None
+
+
+def test_group_concat_of_distinct_values_compares_values_not_texts() -> None:
+    """1 and 1.0 are one value, as are 'a' and 'A' under NOCASE; the first in the order is shown."""
+    order = (OrderKey(ColumnRef("v", Type.ANY)), OrderKey(Call("typeof", (ColumnRef("v", Type.ANY),), Type.TEXT)))
+    aggregate = Aggregate(
+        RelColumn("c", Type.TEXT), "group_concat", (ColumnRef("v", Type.ANY),), True, None, "NOCASE", order
+    )
+    group, table = made(Type.ANY, (), keyed=False)
+    operator = GroupOperator(Group(group.input, (), (), (aggregate,)), table, Work(), Failures())
+    operator.step([nothing(table)])
+    values: list[Value] = [1, 1.0, "a", "A", "b", None]
+    out = operator.step([batch(table, [Update(1, 0, (1, value), 1) for value in values])])
+    assert counted(operator.table, out) == {(1, (None,)): -1, (1, ("1,A,b",)): 1}
+    out = operator.step([batch(table, [Update(2, 0, (1, 1), -1), Update(2, 0, (1, "A"), -1)])])
+    assert counted(operator.table, out) == {(2, ("1,A,b",)): -1, (2, ("1.0,a,b",)): 1}
 
 
 def test_running_sums_are_those_of_the_accumulators() -> None:

@@ -219,14 +219,16 @@ class Distinct:
 
 
 class Concat:
-    """group_concat: (place in the order, text, separator) of each value; a separator stands before its value."""
+    """group_concat: (place in the order, text, separator, key) of each value; a separator stands before its value.
 
-    __slots__ = ("collation", "distinct", "there", "weights")
+    With DISTINCT the first of each key counts, once."""
 
-    def __init__(self, distinct: bool, collation: str) -> None:
-        self.distinct, self.collation = distinct, collation
-        self.there: list[tuple[bytes, str, str]] = []
-        self.weights: dict[tuple[bytes, str, str], int] = {}
+    __slots__ = ("distinct", "there", "weights")
+
+    def __init__(self, distinct: bool) -> None:
+        self.distinct = distinct
+        self.there: list[tuple[bytes, str, str, bytes]] = []
+        self.weights: dict[tuple[bytes, str, str, bytes], int] = {}
 
     def add(self, value: Any, weight: int) -> None:
         if value is None:
@@ -243,10 +245,9 @@ class Concat:
         pieces: list[str] = []
         seen: set[bytes] = set()
         for entry in self.there:
-            _, text, separator = entry
+            _, text, separator, key = entry
             times = self.weights[entry]
             if self.distinct:
-                key = encode_value(text, collation=self.collation)
                 times = 0 if key in seen else 1
                 seen.add(key)
             pieces += [separator, text] * times
@@ -254,12 +255,13 @@ class Concat:
 
     def dump(self) -> Any:
         return [
-            [place, pack_any(text), pack_any(sep), self.weights[place, text, sep]] for place, text, sep in self.there
+            [place, pack_any(text), pack_any(separator), key, self.weights[place, text, separator, key]]
+            for place, text, separator, key in self.there
         ]
 
     def load(self, dumped: Any) -> None:
-        for place, text, separator, weight in dumped:
-            self.add((place, unpack_any(text), unpack_any(separator)), weight)
+        for place, text, separator, key, weight in dumped:
+            self.add((place, unpack_any(text), unpack_any(separator), key), weight)
 
 
 def accumulator(aggregate: Aggregate) -> Callable[[], Accumulator]:
@@ -277,7 +279,7 @@ def _plain(aggregate: Aggregate) -> Callable[[], Accumulator]:
         case "min" | "max":
             return lambda: Extreme(aggregate.collation, aggregate.function == "max")
         case "group_concat":
-            return lambda: Concat(aggregate.distinct, aggregate.collation)
+            return lambda: Concat(aggregate.distinct)
         case _:
             finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
             return lambda: Sum(finish)

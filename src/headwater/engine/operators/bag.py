@@ -166,7 +166,8 @@ def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch) ->
     weight = np.add.reduceat(weight[order], first) if len(first) else weight
     kept = weight != 0
     first, weight = first[kept], weight[kept]
-    return Run(hash[first], id[first], weight, np.zeros(len(first), np.int64), rows.take(pa.array(order[first])))
+    no_tx = np.broadcast_to(np.int64(0), len(first))
+    return Run(hash[first], id[first], weight, no_tx, rows.take(pa.array(order[first])))
 
 
 def _merged(runs: Sequence[Run]) -> Run:

@@ -215,7 +215,8 @@ class GroupOperator:
 
 
 class _Inputs:
-    """The expressions of one aggregate: its value, its filter, and for group_concat its separator and order."""
+    """The expressions of one aggregate: its value, its filter, and for group_concat its separator, its order and, with
+    DISTINCT, the value that its text was made of."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._concat = aggregate.function == "group_concat"
@@ -224,7 +225,9 @@ class _Inputs:
         args = [Cast(arg, "TEXT", Type.TEXT) for arg in aggregate.args] if self._concat else list(aggregate.args)
         self._args = len(args)
         filters = [] if aggregate.filter is None else [_as_truth(aggregate.filter)]
-        self.exprs: list[Expr] = [*args, *filters, *(key.expr for key in self._order)]
+        self._compared = aggregate.collation if self._concat and aggregate.distinct else None
+        plain = [] if self._compared is None else [aggregate.args[0]]
+        self.exprs: list[Expr] = [*args, *filters, *(key.expr for key in self._order), *plain]
 
     def feed(self, columns: list[pa.Array], types: Sequence[Type], count: int) -> _Feed:
         counts = [bool(each) for each in columns[self._args].to_pylist()] if self._filtered else None
@@ -236,17 +239,20 @@ class _Inputs:
     def _places(self, values: list[Any], columns: list[pa.Array], types: Sequence[Type]) -> list[Any]:
         separators = columns[1].to_pylist() if self._args > 1 else [_SEPARATOR] * len(values)
         start = self._args + self._filtered
-        places = [b""] * len(values)
+        end = start + len(self._order)
+        places = keys = [b""] * len(values)
         if self._order:
             places = encode_columns(
-                columns[start:],
-                types[start:],
+                columns[start:end],
+                types[start:end],
                 [key.collation for key in self._order],
                 [key.descending for key in self._order],
                 [key.nulls_first for key in self._order],
             )
-        triples = zip(places, values, separators, strict=True)
-        return [None if text is None else (place, text, separator or "") for place, text, separator in triples]
+        if self._compared is not None:
+            keys = encode_columns(columns[end:], types[end:], [self._compared])
+        entries = zip(places, values, separators, keys, strict=True)
+        return [None if text is None else (place, text, sep or "", key) for place, text, sep, key in entries]
 
 
 def _as_truth(where: Expr) -> Expr:

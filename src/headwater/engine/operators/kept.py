@@ -73,7 +73,7 @@ def _batch_of(run: Run | Counted) -> pa.RecordBatch:
 def _bag_run(batch: pa.RecordBatch, name: str, schema: pa.Schema) -> Run:
     hash, id, weight = (np.asarray(batch.column(n)) for n in range(3))
     rows = pa.RecordBatch.from_arrays(batch.columns[3:], schema=schema)
-    return Run(hash, id, weight, np.zeros(len(hash), np.int64), rows, name)
+    return Run(hash, id, weight, np.broadcast_to(np.int64(0), len(hash)), rows, name)
 
 
 def _tally_run(batch: pa.RecordBatch, name: str) -> Counted:
