@@ -94,12 +94,6 @@ class Bag:
         self.work.gathered += len(found)
         return found
 
-    def everything(self, count: int) -> Found:
-        """Every row for each of so many queries."""
-        found = everything(self.runs, count, self.schema)
-        self.work.gathered += len(found)
-        return found
-
     def all(self) -> Batch:
         if not self.runs:
             return nothing(self.table)

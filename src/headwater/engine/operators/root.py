@@ -20,7 +20,6 @@ from headwater.model.keys import Uint64s, encode_columns, hash_all
 from headwater.model.schema import Table
 
 Renames = Mapping[str, Mapping[tuple[int, int], int]]  # base table → (tx, old key hash) → new key hash
-_DIFF_MAX = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def _encoded(rows: pa.RecordBatch, table: Table, names: Sequence[str]) -> list[b
 def _single(batch: Batch) -> Batch:
     """Each row as often as it came or went."""
     times = np.abs(batch.diff)
-    if (times <= _DIFF_MAX).all():
+    if (times == 1).all():
         return batch
     repeated = batch.take(np.repeat(np.arange(len(batch)), times))
     return Batch(repeated.rows, repeated.id, repeated.tx, np.sign(repeated.diff))

@@ -75,7 +75,7 @@ class TopOperator:
         self._start = 0 if self._all_but else top.offset
         self._end = top.offset + (top.limit or 0)
         self._unique = identity_of(top.input) is not None
-        self._work, self._failures = work, failures
+        self._failures = failures
         self._bag = Bag(table, work)
         self._partitions: dict[bytes, _Partition] = {}
 
