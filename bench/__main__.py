@@ -6,7 +6,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-NAMES = ("latency",)
+NAMES = ("latency", "engine")
 
 
 def main() -> None:

@@ -1,0 +1,74 @@
+"""A dataflow with a query open over traffic, and what its steps cost. It never times the making of the changes."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from bench.traffic import TABLES, Traffic
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.delta import Delta
+from headwater.engine.edits import Emitted
+from headwater.model.limits import DEFAULT
+from headwater.plan.planner import Planned, plan
+
+Deltas = Mapping[str, Sequence[Delta]]
+_LIMITS = replace(DEFAULT, result_rows_max=4_000_000)  # a join of a million rows grows past the default while it runs
+_STEPS_MIN, _WARM_STEPS = 5, 3
+
+
+@dataclass(slots=True)
+class Flowing:
+    traffic: Traffic
+    planned: Planned
+    flow: Dataflow
+    hydrated_s: float
+    first: Emitted
+
+    def step(self, deltas: Deltas) -> tuple[float, Emitted]:
+        """Seconds of CPU, and what came out."""
+        before = time.process_time()
+        self.flow.step(deltas)
+        emitted = self.flow.take()
+        return time.process_time() - before, emitted
+
+    def costs(self, seconds: float, changes: int, customers: int = 0) -> list[float]:
+        """Of each step of so many changes, in seconds of CPU, until they add up to `seconds`."""
+        with without_old_garbage():
+            for _ in range(_WARM_STEPS):
+                self.step(self.traffic.step(changes, customers))
+            costs: list[float] = []
+            while len(costs) < _STEPS_MIN or sum(costs) < seconds:
+                costs.append(self.step(self.traffic.step(changes, customers))[0])
+        return costs
+
+
+def opened(sql: str, traffic: Traffic, subscriptions: int = 1) -> Flowing:
+    """The query live over the rows there are; each further subscription has a customer of its own."""
+    planned = plan(sql, TABLES)
+    rows = {name: batches for name, batches in traffic.rows().items() if name in planned.template.tables}
+    flow = Dataflow(limits=_LIMITS)
+    for table in TABLES:
+        flow.define(table)
+    before = time.process_time()
+    flow.activate(planned.template, rows)
+    for n in range(subscriptions):
+        flow.subscribe(
+            replace(planned.instance, id=n + 1, values=(n,)) if planned.template.keys else planned.instance, 1
+        )
+    first = flow.take()
+    return Flowing(traffic, planned, flow, time.process_time() - before, first)
+
+
+@contextmanager
+def without_old_garbage() -> Iterator[None]:
+    """What the benchmark itself holds is none of the engine's garbage."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,114 @@
+"""Pocket's workload, from its ADR on EventReduce: 10,000 rows, sorted, limit 100; every event falls within the limit.
+
+EventReduce asks the database again when a row within the limit goes. Here the row that takes its place comes from the
+arrangement: such refills are counted, and every result is compared with one computed from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.flowing import Flowing, opened
+from bench.reruns import Reruns
+from bench.traffic import AMOUNT_MAX, Traffic
+from headwater.engine.edits import Emitted, read_emissions
+from headwater.model.emission import Diff, State, apply
+
+_ROWS, _LIMIT, _EVENTS = 10_000, 100, 300
+_SQL = f"SELECT id, customer, amount, status FROM orders ORDER BY amount, id LIMIT {_LIMIT}"
+Event = tuple[int, tuple[int, int, int] | None]  # an order's id, and what it becomes; None: it goes
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`event_ms` is the mean; `asked_again` counts what came out that was not a diff; `refills` as above."""
+
+    what: str
+    events: int
+    event_ms: float
+    asked_again: int
+    refills: int
+    sqlite_ms: float
+    duckdb_ms: float | None
+
+
+def measure() -> Iterator[Scenario]:
+    traffic = Traffic(_ROWS, _ROWS // 10)
+    reruns = Reruns(traffic.rows())
+    sqlite_ms, duckdb_ms = (ask([_SQL] * 20) for ask in (reruns.sqlite_ms, reruns.duckdb_ms))
+    reruns.close()
+    pocket = _Pocket(opened(_SQL, traffic), np.random.default_rng(11))
+    for what, event, together in (
+        ("insert", pocket.inserted, 1),
+        ("update, same place", pocket.renamed, 1),
+        ("update, another place", pocket.moved, 1),
+        ("delete", pocket.deleted, 1),
+        ("100 rapid updates, a step each", pocket.moved, 1),
+        ("100 rapid updates, one step", pocket.moved, 100),
+    ):
+        cost, asked, refills = pocket.play(event, _EVENTS, together)
+        yield Scenario(what, _EVENTS, cost * 1000 / _EVENTS, asked, refills, sqlite_ms or 0.0, duckdb_ms)
+
+
+@dataclass(slots=True)
+class _Pocket:
+    flowing: Flowing
+    rng: np.random.Generator
+    state: State = field(default_factory=State)
+
+    def __post_init__(self) -> None:
+        self._follow(self.flowing.first)
+
+    def play(self, event: Callable[[int], Event], events: int, together: int) -> tuple[float, int, int]:
+        """Seconds, emissions that were no diff, and rows that entered the result though no event touched them."""
+        cost, asked, refills = 0.0, 0, 0
+        for start in range(0, events, together):
+            chosen = [event(n) for n in range(start, start + together)]
+            spent, emitted = self.flowing.step(self.flowing.traffic.become(chosen))
+            cost += spent
+            asked += sum(entry.kind != "diff" for entry in emitted.index)
+            refills += self._follow(emitted, {id for id, _ in chosen})
+        return cost, asked, refills
+
+    def _follow(self, emitted: Emitted, touched: set[int] | None = None) -> int:
+        names = [output.name for output in self.flowing.planned.template.outputs]
+        edits = emitted.edits.get(self.flowing.planned.template.id)
+        refills = 0
+        for emission in read_emissions(emitted.index, edits, names, lambda tx: tx):
+            self.state = apply(self.state, emission)
+            if isinstance(emission, Diff) and touched is not None:
+                refills += sum(c.type == "insert" and (c.new or {})["id"] not in touched for c in emission.changes)
+        assert [row["id"] for row in self.state.rows] == self._first().tolist(), "not what a re-run would give"
+        return refills
+
+    def _first(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The ids within the limit, from scratch."""
+        here, amount = self.flowing.traffic.here, self.flowing.traffic.order[1]
+        return here[np.lexsort((here, amount[here]))][:_LIMIT]
+
+    def _within(self, n: int) -> int:
+        return int(self._first()[(7 * n) % _LIMIT])
+
+    def _row(self, id: int) -> tuple[int, int, int]:
+        customer, amount, status = self.flowing.traffic.order[:, id].tolist()
+        return customer, amount, status
+
+    def inserted(self, n: int) -> Event:
+        return self.flowing.traffic.order.shape[1], (n, self._row(self._within(n))[1], 0)
+
+    def renamed(self, n: int) -> Event:
+        id = self._within(n)
+        customer, amount, status = self._row(id)
+        return id, (customer, amount, (status + 1) % 5)
+
+    def moved(self, n: int) -> Event:
+        """Every other one leaves the limit."""
+        id = self._within(n)
+        customer, amount, status = self._row(id)
+        return id, (customer, AMOUNT_MAX - n if n % 2 else amount // 2, status)
+
+    def deleted(self, n: int) -> Event:
+        return self._within(n), None
