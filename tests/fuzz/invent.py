@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tests.fuzz.case import TYPES, Case, Commit, Event, Query, Reload, Rows, Subscribe, Unsubscribe, possible
 from tests.fuzz.oracle import Oracle
+from tests.fuzz.wild import Wild
 from tests.sql.queries import Writing
 
 from headwater.model.change import Change, Transaction
@@ -165,6 +166,8 @@ class Inventing:
             return self._sibling(self.random.choice(known))
         if self._chance(0.12):
             return self._plain()
+        if self._chance(0.4):
+            return Query(Wild(self.random, self.tables).query(), ("wild",))
         tables = self.tables if len(self.tables) > 1 else self.tables * 2
         writer = Writing(self.random, tables)
         sql = writer.query()

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, firsts, nothing
+from headwater.engine.operators.levels import due
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
@@ -82,11 +83,11 @@ class Bag:
         if not len(run):
             return
         self.runs.append(run)
-        while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
-            newer, older = self.runs.pop(), self.runs.pop()
-            self.work.rewritten += len(newer) + len(older)
-            merged = _merged([older, newer])
-            self.runs.extend([merged] if len(merged) else [])
+        if (count := due(self.runs)) > 1:
+            newest = self.runs[-count:]
+            self.work.rewritten += sum(map(len, newest))
+            merged = _merged(newest)
+            self.runs[-count:] = [merged] if len(merged) else []
 
     def probe(self, wanted: Uint64s) -> Found:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headwater.engine.operators.batch import Bools, Int64s, firsts
+from headwater.engine.operators.levels import due
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 
@@ -46,11 +47,11 @@ class Tally:
         if not len(run):
             return
         self.runs.append(run)
-        while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
-            newer, older = self.runs.pop(), self.runs.pop()
-            self.work.rewritten += len(newer) + len(older)
-            merged = _merged([older, newer])
-            self.runs.extend([merged] if len(merged) else [])
+        if (count := due(self.runs)) > 1:
+            newest = self.runs[-count:]
+            self.work.rewritten += sum(map(len, newest))
+            merged = _merged(newest)
+            self.runs[-count:] = [merged] if len(merged) else []
 
     def all(self) -> Counted:
         return _merged(self.runs) if self.runs else Counted(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
