@@ -8,6 +8,7 @@ from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
+from headwater.sql.literal import write
 
 P = Table("p", (Column("id", Type.INTEGER, "INTEGER", nullable=False), Column("i", Type.INTEGER, "INTEGER")), ("id",))
 
@@ -16,3 +17,8 @@ def test_a_table_joined_naturally_with_itself_is_left_to_the_origin() -> None:
     """SQLite runs it; it was said to be wrong, and so was not even asked again."""
     with pytest.raises(UnsupportedQuery, match="two tables of one name"):
         plan("SELECT p.i FROM p NATURAL LEFT JOIN p", [P])
+
+
+def test_the_sign_of_zero_does_not_depend_on_what_was_written_before() -> None:
+    """0.0 and -0.0 were one to the cache of written reals."""
+    assert [write(value) for value in (0.0, -0.0, 0.0, 0)] == ["0.0", "-0.0", "0.0", "0"]

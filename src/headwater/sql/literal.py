@@ -40,6 +40,8 @@ def write(value: Value) -> str:
             return "NULL"
         case int():
             return str(value)
+        case 0.0:
+            return repr(value)  # to a cache 0.0 and -0.0 are one
         case float():
             return _write_real(value)
         case str():
