@@ -17,6 +17,10 @@ WORDS = {
     "Instance",
     "Window",
     "Operator",
+    "Relation",
+    "Derived",
+    "Answer",
+    "Wholistic",
     "Arrangement",
     "Source",
     "Log",
@@ -49,7 +53,7 @@ def test_there_are_thirteen_and_each_names_its_tests() -> None:
 def test_every_test_that_a_page_names_exists() -> None:
     named = [
         found
-        for name in ("ARCHITECTURE.md", "life-of-a-query.md", "sqlite.md")
+        for name in ("ARCHITECTURE.md", "life-of-a-query.md", "sqlite.md", "sql.md")
         for found in _TEST.findall(page(name).text)
     ]
     assert named
