@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from headwater.client.operations import Operation, operations
-from headwater.model.emission import Diff, Emission, Fields, Result, State, Swap, apply
+from headwater.model.emission import Emission, Fields, Result, State, apply
 from headwater.model.errors import HeadwaterError, Resync
 
 Phase = Literal["initializing", "ready", "stale", "closed"]
@@ -236,7 +236,7 @@ class LiveResult:
             for listener in list(self._listeners):
                 _call(listener, news.emission)
             if self._callback is not None and not news.first:
-                _call(self._callback, _name(news.emission), news.emission)
+                _call(self._callback, kind_of(news.emission), news.emission)
             if self._observers:
                 done = operations(news.before, news.emission, news.after)
                 for observer in list(self._observers):
@@ -266,13 +266,3 @@ def _call(callback: Callable[..., object], *arguments: object) -> None:
 def _forget(callbacks: list[Any], callback: object) -> None:
     with contextlib.suppress(ValueError):
         callbacks.remove(callback)
-
-
-def _name(emission: Emission) -> str:
-    match emission:
-        case Result():
-            return "result"
-        case Diff():
-            return "diff"
-        case Swap():
-            return "swap"

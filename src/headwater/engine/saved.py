@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from headwater.durable import sync_directory
 from headwater.engine.arrangement import Arrangement, Run
 from headwater.engine.operators.derived import SavedDerived
 from headwater.engine.params import Window
@@ -152,7 +153,7 @@ def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:
     for run in unsaved:
         run.file = _save(run, directory)
     if unsaved:
-        _sync(directory)
+        sync_directory(directory)
     return [run.file for run in arrangement.runs if run.file is not None]
 
 
@@ -177,14 +178,6 @@ def _content(run: Run) -> memoryview:
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=schema))
     return memoryview(sink.getvalue())
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[Run]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from headwater.durable import sync_directory
 from headwater.log.head import Head, read_head
 from headwater.log.record import FIRST_OFFSET, Flaw
 from headwater.log.segmentfile import (
@@ -21,7 +22,6 @@ from headwater.log.segmentfile import (
     end_of,
     list_segments,
     segment_path,
-    sync_directory,
 )
 from headwater.model.errors import Corrupt
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from headwater.durable import sync_directory
 from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Record, offset_bytes, packed_bytes, unpack
 from headwater.model.errors import Corrupt
 
@@ -45,14 +46,6 @@ def create_segment(directory: Path, base: int) -> None:
     finally:
         os.close(file)
     sync_directory(directory)
-
-
-def sync_directory(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def write_all(file: int, data: bytes, at: int) -> None:

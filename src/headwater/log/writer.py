@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headwater.durable import sync_directory
 from headwater.log import head as head_file
 from headwater.log.claim import Claim, Exclusive, Fencing
 from headwater.log.group import GroupCommit
@@ -29,7 +30,6 @@ from headwater.log.segmentfile import (
     fdatasync,
     list_segments,
     segment_path,
-    sync_directory,
     write_all,
 )
 from headwater.model.errors import LimitExceeded, LogError

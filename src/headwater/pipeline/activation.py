@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from headwater.durable import sync_directory
 from headwater.engine.conform import conform
 from headwater.log.frame import decode_frame
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
-from headwater.pipeline.durable import sync_directory
 from headwater.pipeline.records import Hydration
 from headwater.sources.source import Snapshot, Source
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.durable import write_durably
 from headwater.model.schema import Table
-from headwater.pipeline.durable import write_durably
 
 
 class Known(msgspec.Struct, frozen=True):

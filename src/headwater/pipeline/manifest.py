@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.pipeline.durable import write_durably
+from headwater.durable import write_durably
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headwater.durable import sync_directory
 from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge
 from headwater.engine.operators import kept
@@ -132,7 +133,7 @@ class Derived:
 
     def save(self, directory: Path) -> SavedDerived:
         states = [kept.save(state, directory) for state in self._states()]
-        kept.sync(directory)
+        sync_directory(directory)
         document = _Document(states, dict(self._failures.counts))
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 

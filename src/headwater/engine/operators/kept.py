@@ -53,14 +53,6 @@ def restore(state: State, directory: Path, files: list[str]) -> None:
             state.load(_read(directory / files[0]))
 
 
-def sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _batch_of(run: Run | Counted) -> pa.RecordBatch:
     if isinstance(run, Counted):
         arrays = [pa.array(run.key), *(pa.array(np.ascontiguousarray(column)) for column in run.values.T)]
