@@ -15,6 +15,7 @@ from typing import Any, Literal
 from headwater.client.operations import Operation, operations
 from headwater.model.emission import Emission, Fields, Result, State, apply
 from headwater.model.errors import HeadwaterError, Resync
+from headwater.protocol.emissions import kind_of
 
 Phase = Literal["initializing", "ready", "stale", "closed"]
 Callback = Callable[[str, Emission], None]
