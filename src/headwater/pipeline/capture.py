@@ -12,14 +12,14 @@ from itertools import groupby
 from pathlib import Path
 
 from headwater.log.frame import decode_frame, encode_frames
-from headwater.log.record import Kind
+from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.pipeline.records import Schema, encode_control
+from headwater.pipeline.records import Schema, decode_control, encode_control, position_of
 from headwater.sources.source import SchemaChange, Source
 
 _WAIT_S = 0.5
@@ -140,14 +140,25 @@ def _retyped(before: Table, after: Table | None) -> bool:
     return after is not None and after.columns[: len(before.columns)] != before.columns
 
 
-def last_position(log: Path, position: int) -> int:
-    """The source position of the last frame in the log; `position` where no frame is left in it."""
+def last_position(log: Path, position: int | None) -> int | None:
+    """The source position that the log has reached; `position` where no record in it tells.
+
+    That of its last frame; before the first one, that of the rows it began with.
+    """
     reader = SegmentReader(log)
     try:
         while records := reader.poll():
             for record in records:
-                if record.kind is Kind.FRAME:
-                    position = decode_frame(record.payload, tables=()).position or position
+                told = _position_of(record)
+                position = position if told is None else told
     finally:
         reader.close()
     return position
+
+
+def _position_of(record: Record) -> int | None:
+    if record.kind is Kind.FRAME:
+        return decode_frame(record.payload, tables=()).position
+    if record.kind in (Kind.ACTIVATE, Kind.ANSWER):
+        return position_of(decode_control(record))
+    return None

@@ -13,6 +13,14 @@ from headwater.durable import write_durably
 from headwater.model.schema import Table
 
 
+class Arranged(msgspec.Struct, frozen=True):
+    """A table or relation by keys, in all cells; or, where there are no keys to spread it by, in its home alone."""
+
+    name: str
+    keys: tuple[str, ...]
+    home: int | None
+
+
 class Known(msgspec.Struct, frozen=True):
     """An active template: the table or relation it is arranged from, the base tables of that, its output names."""
 
@@ -28,21 +36,21 @@ class Catalog(msgspec.Struct):
     cells: int
     gen: int
     boot: int = 0
-    position: int = 0
+    position: int | None = None
     tables: dict[str, Table] = msgspec.field(default_factory=dict)
     templates: dict[str, Known] = msgspec.field(default_factory=dict)
-    arranged: set[tuple[str, tuple[str, ...]]] = msgspec.field(default_factory=set)
+    arranged: set[Arranged] = msgspec.field(default_factory=set)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
         gone = {known.table for known in self.templates.values() if table in known.tables}
-        self.arranged = {(name, keys) for name, keys in self.arranged if name not in gone}
+        self.arranged = {one for one in self.arranged if one.name not in gone}
         self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
 
     def forget_relations(self, table: str) -> None:
         """Those that read the table: they began with types that it no longer has."""
         gone = {known.table for known in self.templates.values() if table in known.tables and known.table != table}
-        self.arranged = {(name, keys) for name, keys in self.arranged if name not in gone}
+        self.arranged = {one for one in self.arranged if one.name not in gone}
         self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
 
     def write(self, path: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headwater.engine.params import partition_of
+from headwater.engine.params import home_of, partition_of
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
@@ -22,7 +22,7 @@ from headwater.model.value import Row
 from headwater.pipeline.activation import hydrate
 from headwater.pipeline.asking import explain_with, plan_with
 from headwater.pipeline.capture import Capture, last_position
-from headwater.pipeline.catalog import Catalog, Known, read_catalog
+from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
 from headwater.pipeline.manifest import read_manifest
@@ -236,7 +236,12 @@ class Pipeline:
         return self._append(Answer(instance, position, tuple(rows)))
 
     def _activated(self, template: Template, activate: Activate) -> None:
-        """Logs the activation. Under capture's lock: a table that changes its shape is logged before or after."""
+        """Logs the activation, once all that its rows hold is logged: what comes after it is not in them.
+
+        Under capture's lock: a table that changes its shape is logged before or after.
+        """
+        if activate.position is not None:
+            self.capture.reached(activate.position)
         with self.capture.lock:
             if not _still_fits(template, self._catalog.tables):
                 raise SourceError(
@@ -245,7 +250,7 @@ class Pipeline:
                     hint="subscribe again",
                 )
             self._retention.activated(self._append(activate), activate.since, activate.files)
-            self._catalog.arranged.add((template.table, template.keys))
+            self._catalog.arranged.add(self._arranged(template))
             names = tuple(output.name for output in template.outputs)
             self._catalog.templates[template.id] = Known(template.table, template.tables, names)
         self._catalog.write(self.layout.catalog)
@@ -258,9 +263,17 @@ class Pipeline:
 
     def _is_arranged(self, template: Template) -> bool:
         """The cells have the rows by these keys; those of a relation they can arrange anew by any."""
-        if template.relation is not None:
-            return any(name == template.table for name, _ in self._catalog.arranged)
-        return (template.table, template.keys) in self._catalog.arranged
+        wanted = self._arranged(template)
+        return any(
+            one.name == wanted.name
+            and (one.keys == wanted.keys or template.relation is not None)
+            and one.home in (None, wanted.home)
+            for one in self._catalog.arranged
+        )
+
+    def _arranged(self, template: Template) -> Arranged:
+        home = None if template.keys else home_of(template, self.grid.queries)
+        return Arranged(template.table, template.keys, home)
 
     def _captured(self, name: str) -> Table:
         table = self._catalog.tables.get(name)
@@ -322,13 +335,15 @@ class Pipeline:
     def _resumed_position(self) -> int:
         position = last_position(self.layout.log, self._catalog.position)
         found = self.source.position()
+        if position is None:
+            return found
         if found < position:
             raise SourceError(
                 f"expected the source at position {position} or later, found it at {found}: it is another database, "
                 "or an older copy of it",
                 hint="start with a fresh data directory",
             )
-        return position or found
+        return position
 
     def _append(self, control: Control) -> int:
         return self._log.append(*encode_control(control))

@@ -43,6 +43,11 @@ class Activate(msgspec.Struct, frozen=True):
     def since(self) -> int:
         return min(one.since for one in self.tables)
 
+    @property
+    def position(self) -> int | None:
+        """The last source position that any of the rows were read at; none where none were."""
+        return max((one.position for one in self.tables if one.files), default=None)
+
 
 class Subscribe(msgspec.Struct, frozen=True):
     """A row of `params`. For an instance that exists it asks for a snapshot. `boot` is the lease it lives under."""
@@ -123,3 +128,8 @@ def decode_control(record: Record) -> Control:
             hint="the log was written by another version, or damaged: start with a fresh data directory",
         ) from None
     return control
+
+
+def position_of(control: Control) -> int | None:
+    """The source position that the log had reached when this was logged, where the record tells."""
+    return control.position if isinstance(control, Activate | Answer) else None

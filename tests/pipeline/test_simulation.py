@@ -1,0 +1,167 @@
+"""A server simulated from a seed: writes, subscriptions, steps of every part, crashes of cells and of all of it, in any
+order. At the end, and wherever it stands still, every live query equals the effective query.
+
+A failing seed is replayed with `HEADWATER_SEED=<seed> pytest tests/pipeline/test_simulation.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.byhand import Works, stop_the_clock
+from tests.support.fuzz import MULTIPLIER
+
+from headwater.model.limits import DEFAULT
+
+SEEDS = [int(os.environ["HEADWATER_SEED"])] if "HEADWATER_SEED" in os.environ else range(40 * MULTIPLIER)
+MOVES = 150
+SCHEMA = (
+    "CREATE TABLE a (id INTEGER PRIMARY KEY, n INTEGER, s TEXT)",
+    "CREATE TABLE b (k TEXT, v REAL)",
+    "CREATE TABLE c (x TEXT NOT NULL, y INTEGER NOT NULL, z BLOB, PRIMARY KEY (x, y)) WITHOUT ROWID",
+)
+QUERIES = (
+    "SELECT * FROM a",
+    "SELECT id, s FROM a WHERE n = ?",
+    "SELECT id, n FROM a WHERE n = ? ORDER BY id DESC LIMIT 3",
+    "SELECT id, n, s FROM a ORDER BY n, s LIMIT 4 OFFSET 1",
+    "SELECT upper(s) AS s, n + 1 AS m FROM a WHERE n > 1 OR s IS NULL",
+    "SELECT k, v FROM b",
+    "SELECT v FROM b WHERE k = ? ORDER BY v",
+    "SELECT x, y, z FROM c",
+    "SELECT y, z FROM c WHERE x = ? ORDER BY y DESC LIMIT 2",
+)
+
+
+class Simulation:
+    def __init__(self, seed: int, data_dir: Path) -> None:
+        self.chance = random.Random(seed)
+        pick = self.chance
+        limits = replace(
+            DEFAULT,
+            step_records_max=pick.choice([1, 2, 5, 512]),
+            segment_bytes_max=pick.choice([600, 4_000, 1 << 20]),
+            frame_bytes_max=pick.choice([300, 1 << 20]),
+            history_emissions_max=pick.choice([2, 1000]),
+            run_rows_min=pick.choice([2, 1024]),
+        )
+        self.works = Works(data_dir, cells=pick.choice([1, 2, 3]), limits=limits)
+        self.works.write(*SCHEMA)
+        self.done: list[str] = []
+
+    def run(self, only: Sequence[int] = ()) -> None:
+        """All moves, or only some of them: what a failure needs is found by leaving out."""
+        moves: list[Callable[[], None]] = [
+            *[self.write] * 6,
+            *[self.works.capture] * 4,
+            *[self.step] * 6,
+            *[self.works.look] * 4,
+            *[self.subscribe] * 3,
+            self.unsubscribe,
+            self.crash_cell,
+            self.save,
+            self.sweep,
+            self.restart,
+            self.pass_time,
+            self.expire,
+            self.settle,
+        ]
+        seed = self.chance.random()
+        for number in only or range(MOVES):
+            self.chance = random.Random(f"{seed} {number}")  # a move does the same whatever was done before it
+            move = self.chance.choice(moves)
+            self.done.append(f"{number} {move.__name__}")
+            move()
+        self.settle()
+
+    def settle(self) -> None:
+        self.works.run()
+        self.works.check()
+
+    def write(self) -> None:
+        self.works.write(*(self._statement() for _ in range(self.chance.choice([1, 1, 2, 5, 12]))))
+
+    def _statement(self) -> str:
+        pick = self.chance
+        id, n, s = pick.randrange(8), pick.randrange(4), pick.choice(["'x'", "'y'", "NULL", "'Ä'"])
+        return pick.choice(
+            [
+                f"INSERT OR REPLACE INTO a VALUES ({id}, {n}, {s})",
+                f"UPDATE OR REPLACE a SET id = {id} WHERE id = {pick.randrange(8)}",
+                f"UPDATE a SET n = {n}, s = {s} WHERE n = {pick.randrange(4)}",
+                f"DELETE FROM a WHERE id = {id}",
+                f"INSERT INTO b VALUES ({s}, {n}.5)",
+                f"DELETE FROM b WHERE v = {n}.5",
+                f"UPDATE b SET v = v + 1 WHERE k = {s}",
+                f"INSERT OR REPLACE INTO c VALUES ('{n}', {id}, x'0{n}')",
+                f"DELETE FROM c WHERE y = {id}",
+                f"UPDATE OR REPLACE c SET x = '{n}' WHERE y = {id}",
+            ]
+        )
+
+    def step(self) -> None:
+        self.chance.choice(self.works.cells).turn(0)
+
+    def subscribe(self) -> None:
+        if len(self.works.watched) < 12:
+            sql = self.chance.choice(QUERIES)
+            value = (
+                self.chance.choice(["x", "y", "1", "2"])
+                if " k = " in sql or " x = " in sql
+                else self.chance.randrange(4)
+            )
+            self.works.subscribe(sql, *([value] if "?" in sql else []))
+
+    def unsubscribe(self) -> None:
+        if self.works.watched:
+            self.works.unsubscribe(self.chance.choice(list(self.works.watched)), forget=self.chance.random() < 0.5)
+
+    def crash_cell(self) -> None:
+        self.works.crash_cell(self.chance.randrange(len(self.works.cells)))
+
+    def save(self) -> None:
+        self.chance.choice(self.works.cells).save()
+
+    def sweep(self) -> None:
+        self.works.pipeline._retention.sweep()
+
+    def restart(self) -> None:
+        self.works.crash()
+        self.works.resume()
+
+    def pass_time(self) -> None:
+        self.works.now += self.chance.choice([1.0, 10.0, 100.0])
+
+    def expire(self) -> None:
+        self.works.pipeline._expire()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_life_told_by_a_seed_ends_well(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(seed, tmp_path)
+    stop_the_clock(monkeypatch, lambda: simulation.works.now)
+    try:
+        simulation.run()
+    except BaseException:
+        print(f"replay with HEADWATER_SEED={seed}; it went: {', '.join(simulation.done)}")
+        raise
+    finally:
+        simulation.works.close()
+
+
+def test_a_seed_tells_the_same_life_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives = []
+    for n in range(2):
+        simulation = Simulation(7, tmp_path / str(n))
+        stop_the_clock(monkeypatch, lambda simulation=simulation: simulation.works.now)  # type: ignore[misc]
+        simulation.run()
+        lives.append(
+            [(id, [e.seq for e in one.told], repr(one.live.rows)) for id, one in simulation.works.watched.items()]
+        )
+        simulation.works.close()
+    assert lives[0] == lives[1] and lives[0]

@@ -1,0 +1,183 @@
+"""The smallest lives in which the pipeline once went wrong, stepped by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.byhand import Works
+
+from headwater.model.limits import DEFAULT
+from headwater.pipeline.records import Schema, Subscribe, encode_control
+
+Make = Callable[..., Works]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[Works] = []
+
+    def works(**options: Any) -> Works:
+        made.append(Works(tmp_path / str(len(made)), **options))
+        made[-1].write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        return made[-1]
+
+    yield works
+    for one in made:
+        one.close()
+
+
+def test_rows_read_ahead_of_the_log_are_not_counted_twice(make: Make) -> None:
+    """The table was captured for another template; a commit was read with its rows, and logged only after that."""
+    works = make()
+    works.subscribe("SELECT id FROM t WHERE n = 1")
+    works.write("INSERT INTO t VALUES (1, 1)")
+    works.subscribe("SELECT id FROM t")
+    works.write("DELETE FROM t")
+    works.run()
+    works.check()
+
+
+def test_what_was_committed_before_the_first_frame_was_logged_survives_a_crash(make: Make) -> None:
+    works = make()
+    works.subscribe("SELECT id FROM t")
+    works.run()
+    works.write("INSERT INTO t VALUES (1, 1)")
+    works.crash()
+    works.resume()
+    works.run()
+    works.check()
+
+
+def test_two_templates_without_keys_may_live_in_different_cells(make: Make) -> None:
+    """The second one needs the rows too: the first one's cell has them, its own has not."""
+    works = make(cells=3)
+    works.write("INSERT INTO t VALUES (1, 1), (2, 2)")
+    for n in range(6):
+        works.subscribe(f"SELECT id, n + {n} AS m FROM t")
+    assert len({works.pipeline.cell_of(one.planned) for one in works.watched.values()}) == 3
+    works.run()
+    works.check()
+
+
+def test_emissions_before_a_transaction_in_parts_are_not_lost(make: Make) -> None:
+    """A step that ends between two parts."""
+    works = make(limits=replace(DEFAULT, frame_bytes_max=300, step_records_max=3))
+    works.subscribe("SELECT id, n FROM t")
+    works.run()
+    works.write("INSERT INTO t VALUES (1, 1)")
+    works.capture()
+    works.write(*(f"INSERT INTO t VALUES ({n}, {n})" for n in range(100, 150)))
+    works.run()
+    works.check()
+    assert len(next(iter(works.watched.values())).told) == 3
+
+
+def test_parts_that_a_crash_cut_off_never_count(make: Make) -> None:
+    works = make(limits=replace(DEFAULT, frame_bytes_max=300))
+    works.subscribe("SELECT id, n FROM t")
+    works.run()
+    works.write(*(f"INSERT INTO t VALUES ({n}, {n})" for n in range(50)))
+    append_many = works.pipeline._log.append_many
+    works.pipeline._log.append_many = lambda items: append_many(list(items)[:2])  # type: ignore[method-assign]
+    works.capture()
+    for cell in works.cells:
+        cell.turn(0)
+        cell.save()
+    works.crash()
+    works.resume()
+    while works.cells[0].turn(0):
+        pass
+    works.look()
+    assert [one.live.state for one in works.watched.values()] == ["ready"], "it was told where it stands"
+    works.run()
+    works.check()
+
+
+def test_a_subscription_logged_after_its_table_went_is_closed(make: Make) -> None:
+    """The record stands in the log whatever we do; a cell that raised about it would raise about it for ever."""
+    works = make(cells=2)
+    id = works.subscribe("SELECT id FROM t")
+    works.run()
+    instance = works.watched[id].planned.instance
+    log = works.pipeline._log
+    log.append(*encode_control(Schema("t", None, "the table t was dropped")))
+    log.append(*encode_control(Subscribe(instance.template, instance.id, (), None, 0, works.pipeline.boot)))
+    works.run()
+    assert works.watched[id].live.state == "closed"
+    assert works.watched[id].live.reason == "the table t was dropped"
+    later = works.pipeline.capture
+    works.source.execute("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    del works.watched[id]
+    works.subscribe("SELECT id FROM u")
+    works.write("INSERT INTO u VALUES (1)")
+    works.run()
+    works.check()
+    assert later.failure is None
+
+
+def test_the_log_an_activation_reads_is_kept_until_every_manifest_is_past_it(make: Make) -> None:
+    """Rows were read at one position and logged later; in between the log went on, and cells wrote manifests."""
+    works = make(limits=replace(DEFAULT, segment_bytes_max=200))
+    works.subscribe("SELECT id FROM t WHERE n = 1")
+    works.run()
+    snapshot = works.source.snapshot
+
+    def slow(table: str) -> Any:
+        read = snapshot(table)
+        for n in range(30):
+            works.write(f"INSERT INTO t VALUES ({n}, {n})")
+            works.run()
+            works.cells[0].save()
+            works.pipeline._retention.sweep()
+        return read
+
+    works.source.snapshot = slow  # type: ignore[method-assign]
+    works.subscribe("SELECT id, n FROM t")
+    works.source.snapshot = snapshot  # type: ignore[method-assign]
+    for _ in range(3):
+        works.pipeline._retention.sweep()
+    works.crash_cell(0)
+    works.run()
+    works.check()
+    for n in range(3):
+        works.write(f"DELETE FROM t WHERE id = {n}")
+        works.run()
+        works.cells[0].save()
+        works.pipeline._retention.sweep()
+    assert list(works.pipeline.layout.hydration.iterdir()) == []
+    works.crash()
+    works.resume()
+    works.run()
+    works.check()
+
+
+def test_a_manifest_still_being_written_beside_its_place_never_counts(make: Make) -> None:
+    """It would say that the log before it may go, while the cell goes back to the one before."""
+    works = make(limits=replace(DEFAULT, segment_bytes_max=200))
+    works.subscribe("SELECT id FROM t")
+    works.write("INSERT INTO t VALUES (1, 1)")
+    works.run()
+    works.cells[0].save()
+    works.write("INSERT INTO t VALUES (2, 2)")
+    works.run()
+    directory = works.pipeline.layout.cell(0)
+    works.cells[0].save()
+    newest = max(directory.glob("manifest-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    for n in range(3, 20):
+        works.write(f"INSERT INTO t VALUES ({n}, {n})")
+        works.run()
+    works.cells[0].save()
+    ahead = max(directory.glob("manifest-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    ahead.rename(ahead.with_name(ahead.name + ".new"))
+    assert newest.exists()
+    works.crash()
+    works.resume()
+    works.pipeline._retention.sweep()
+    works.crash()
+    works.resume()
+    works.run()
+    works.check()

@@ -1,0 +1,196 @@
+"""A whole server whose threads are the test's own hands: capture, cells and hub move when they are told to, by steps.
+
+Nothing in it looks at a clock but the one given here; so a run is a function of what the hands do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import headwater.gateway.hub
+from headwater.client.live import LiveResult
+from headwater.client.session import ClientSession
+from headwater.gateway.hub import Hub, Session
+from headwater.gateway.window import Resume
+from headwater.model.emission import Emission, Fields, Result
+from headwater.model.limits import DEFAULT, Limits
+from headwater.pipeline.cell import Cell, CellConfig
+from headwater.pipeline.grid import Grid
+from headwater.pipeline.pipeline import Pipeline
+from headwater.pipeline.runner import Job
+from headwater.plan.planner import Planned, effective_sql
+from headwater.sources.memory import MemorySource
+
+
+class Hands:
+    """A runner that runs nothing: the cells are stepped from outside."""
+
+    name = "hands"
+    failure: str | None = None
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.broken: dict[int, str] = {}
+
+    def start(self) -> None: ...
+
+    def stop(self, end: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Watched:
+    """A live query as its user has it, and what it was told."""
+
+    live: LiveResult
+    planned: Planned
+    told: list[Emission]
+
+
+class Works:
+    """One server over one source. `crash` leaves everything as a power cut would; `resume` is the next life."""
+
+    def __init__(self, data_dir: Path, *, cells: int = 1, limits: Limits = DEFAULT, source: Any = None) -> None:
+        self.source = source or MemorySource()
+        self.data_dir, self.limits, self._grid = data_dir, limits, Grid(cells)
+        self.now = 0.0
+        self.client = ClientSession(self._again)
+        self.watched: dict[str, Watched] = {}
+        self._ids = (f"q{n}" for n in itertools.count(1))
+        self._attempts = itertools.count(1)
+        self.resume()
+
+    # — lives
+
+    def resume(self) -> None:
+        self.pipeline = Pipeline(self.source, self.data_dir, Hands, grid=self._grid, limits=self.limits)
+        self.pipeline.capture.reached = self._reached  # type: ignore[method-assign]
+        for table in list(self.pipeline._catalog.tables):
+            self.pipeline._recapture(table)
+        self.hub = Hub(self.pipeline)
+        self.hub.catch_up()
+        self.cells = [self.cell(number) for number in range(self._grid.cells)]
+        self._session: Session = self.hub.open(self.client, eager=True)
+        for id, watched in self.watched.items():
+            watched.live.rewind()
+            resume = None if watched.live.state == "initializing" else Resume(watched.live.seq, watched.live.gen)
+            self.hub.subscribe(self._session, id, watched.planned, resume)
+
+    def cell(self, number: int) -> Cell:
+        config = CellConfig(self.pipeline.layout, self._grid, number, self.pipeline.boot, 0, next(self._attempts))
+        cell = Cell(replace(config, limits=self.limits), clock=lambda: self.now)
+        cell.report()
+        return cell
+
+    def crash(self) -> None:
+        """No manifest, no farewell."""
+        self.client.stale()
+        for cell in self.cells:
+            cell.close()
+        self.hub.stop()
+        self.pipeline._opened.close()
+
+    def crash_cell(self, number: int) -> None:
+        self.cells[number].close()
+        self.cells[number] = self.cell(number)
+
+    def close(self) -> None:
+        self.crash()
+        self.source.close()
+
+    # — hands
+
+    def write(self, *statements: str) -> int:
+        with self.source.transaction() as tx:
+            for statement in statements:
+                tx.execute(statement)
+        return int(tx.position)
+
+    def capture(self) -> None:
+        self.pipeline.capture.take(self.source.changes(self.pipeline.capture.position, 0))
+
+    def _reached(self, position: int) -> None:
+        """Nobody else captures while somebody waits for it."""
+        while self.pipeline.capture.position < position:
+            self.capture()
+
+    def look(self) -> None:
+        """The hub reads what the cells appended and hands it on; nothing that was quiet stays quiet."""
+        self.hub._quiet_at = 0.0
+        self.hub._round()
+
+    def run(self) -> None:
+        """Until nothing moves any more."""
+        self.capture()
+        for cell in self.cells:
+            while cell.turn(0):
+                pass
+        self.look()
+        self.look()
+
+    def subscribe(self, sql: str, *params: Any) -> str:
+        id = next(self._ids)
+        planned = self.pipeline.plan(sql, params)
+        live = LiveResult(
+            id,
+            sql,
+            tuple(output.name for output in planned.template.outputs),
+            self.client.changed,
+            lambda: self.client.position,
+            abort=lambda forget: None,
+            explain=lambda: "",
+        )
+        told: list[Emission] = []
+        live.listen(lambda emission: told.append(emission) if emission is not None else None)
+        self.watched[id] = Watched(live, planned, told)
+        self.client.add(live)
+        self.hub.subscribe(self._session, id, planned)
+        return id
+
+    def unsubscribe(self, id: str, *, forget: bool = False) -> None:
+        self.watched.pop(id)
+        self.client.remove(id)
+        self.hub.unsubscribe(self._session, id, forget=forget)
+
+    def _again(self, id: str) -> None:
+        watched = self.watched.get(id)
+        if watched is not None:
+            self.hub.unsubscribe(self._session, id)
+            self.hub.subscribe(self._session, id, watched.planned)
+
+    # — what is right
+
+    def effective(self, planned: Planned) -> list[Fields]:
+        names = [output.name for output in planned.template.outputs]
+        answer = self.source.query(effective_sql(planned.template, planned.instance), ())
+        return [dict(zip(names, row, strict=True)) for row in answer.rows]
+
+    def check(self) -> None:
+        """Every live query is ready, where the origin is, with the rows of the effective query; its chain unbroken."""
+        for id, watched in self.watched.items():
+            live = watched.live
+            assert (live.state, live.reason) == ("ready", None), f"{id} is {live.state}: {live.reason}"
+            assert live.position == self.source.position(), f"{id} at {live.position}, not {self.source.position()}"
+            found, expected = (
+                [repr(dict(row)) for row in rows] for rows in (live.rows, self.effective(watched.planned))
+            )
+            if not watched.planned.template.ordered:
+                found, expected = sorted(found), sorted(expected)
+            assert found == expected, f"{id}: {live.sql}"
+            check_chain(watched.told)
+
+
+def check_chain(told: list[Emission]) -> None:
+    """Each emission follows from the one before, or is a result; none was applied twice."""
+    for before, after in itertools.pairwise(told):
+        assert after.seq > before.seq or isinstance(after, Result), "applied twice"
+        assert after.prev == before.seq or isinstance(after, Result), "a gap"
+
+
+def stop_the_clock(monkeypatch: Any, now: Callable[[], float]) -> None:
+    """The hub's only clock is the test's."""
+    monkeypatch.setattr(headwater.gateway.hub, "time", SimpleNamespace(monotonic=now, time=now))
