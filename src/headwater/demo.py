@@ -57,6 +57,20 @@ EXAMPLES: tuple[Example, ...] = (
         "            ELSE 'plain' END AS parcel\n"
         "FROM orders\nWHERE status = 'packing'\nORDER BY total DESC",
     ),
+    Example(
+        "Sales by city",
+        "SELECT c.city, count(*) AS orders, sum(o.quantity) AS pieces,\n"
+        "       max(o.placed_at) AS latest\n"
+        "FROM customers c JOIN orders o ON o.customer_id = c.id\n"
+        "GROUP BY c.city\nORDER BY pieces DESC\nLIMIT 12",
+    ),
+    Example(
+        "Wanted now",
+        "SELECT p.name, p.stock, count(o.id) AS open_orders, coalesce(sum(o.quantity), 0) AS wanted\n"
+        "FROM products p LEFT JOIN orders o\n"
+        "  ON o.product_id = p.id AND o.status IN ('placed', 'paid', 'packing')\n"
+        "GROUP BY p.id\nORDER BY wanted DESC, p.name\nLIMIT 15",
+    ),
 )
 
 
