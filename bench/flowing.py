@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench.traffic import TABLES, Traffic
@@ -37,12 +36,12 @@ class Flowing:
 
     def costs(self, seconds: float, changes: int, customers: int = 0) -> list[float]:
         """Of each step of so many changes, in seconds of CPU, until they add up to `seconds`."""
-        with without_old_garbage():
-            for _ in range(_WARM_STEPS):
-                self.step(self.traffic.step(changes, customers))
-            costs: list[float] = []
-            while len(costs) < _STEPS_MIN or sum(costs) < seconds:
-                costs.append(self.step(self.traffic.step(changes, customers))[0])
+        for _ in range(_WARM_STEPS):
+            self.step(self.traffic.step(changes, customers))
+        gc.collect()
+        costs: list[float] = []
+        while len(costs) < _STEPS_MIN or sum(costs) < seconds:
+            costs.append(self.step(self.traffic.step(changes, customers))[0])
         return costs
 
 
@@ -61,14 +60,3 @@ def opened(sql: str, traffic: Traffic, subscriptions: int = 1) -> Flowing:
         )
     first = flow.take()
     return Flowing(traffic, planned, flow, time.process_time() - before, first)
-
-
-@contextmanager
-def without_old_garbage() -> Iterator[None]:
-    """What the benchmark itself holds is none of the engine's garbage."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

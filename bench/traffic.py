@@ -41,7 +41,8 @@ TABLES = [ORDERS, CUSTOMERS]
 AMOUNT_MAX = 1_000_000_000
 _STATUSES = pa.array(["open", "paid", "packed", "sent", "returned"])
 _NAMES = pa.array([f"customer of the year {year}" for year in range(1000)])
-_INSERT, _DELETE = 0.1, 0.1  # shares; the rest are updates
+_INSERT, _DELETE = 0.1, 0.1  # shares; the rest are updates of amount and status,
+_MOVE = 0.1  # of which this share goes to another customer
 
 
 @dataclass(slots=True)
@@ -92,6 +93,8 @@ class Traffic:
         id[known], id[inserts] = self.here[place], self.order.shape[1] + np.arange(len(inserts))
         stays = np.flatnonzero(kind < 1 - _DELETE)
         old, new = self.order[:, id[known]], self._drawn(len(stays))
+        settled = (kind[stays] >= _INSERT) & (self.rng.random(len(stays)) >= _MOVE)
+        new[0, settled] = self.order[0, id[stays[settled]]]
         self.order = np.concatenate((self.order, np.zeros((3, len(inserts)), np.int64)), axis=1)
         self.order[:, id[stays]] = new
         self.here = np.concatenate((np.delete(self.here, place[kind[known] >= 1 - _DELETE]), id[inserts]))
