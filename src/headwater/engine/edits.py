@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -118,8 +119,31 @@ def _when(entry: Entry) -> tuple[int, int]:
 def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
     """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
     types = _widest([block.types for block in blocks])
-    batches = [_columns(block, types) for block in blocks]
+    alike = [_whole(list(part)) for _, part in groupby(blocks, key=lambda block: block.types)]
+    batches = [_columns(block, types) for block in alike]
     return batches[0] if len(batches) == 1 else _sorted(pa.concat_batches(batches))
+
+
+def _whole(blocks: list[Block]) -> Block:
+    """Blocks of the same types as one: a hundred thousand new subscriptions are as many blocks."""
+    if len(blocks) == 1:
+        return blocks[0]
+    sizes = [block.pool.num_rows for block in blocks]
+    base = np.repeat(np.cumsum(sizes) - sizes, [len(block) for block in blocks])
+    old, new = (np.concatenate([getattr(block, side) for block in blocks]) for side in ("old", "new"))
+    return Block(
+        np.concatenate([block.instance for block in blocks]),
+        np.concatenate([block.tx for block in blocks]),
+        np.concatenate([block.kind for block in blocks]),
+        np.concatenate([block.old_hash for block in blocks]),
+        np.concatenate([block.new_hash for block in blocks]),
+        np.concatenate([block.old_index for block in blocks]),
+        np.concatenate([block.index for block in blocks]),
+        np.where(old < 0, NOWHERE, old + base),
+        np.where(new < 0, NOWHERE, new + base),
+        pa.concat_batches([block.pool for block in blocks]),
+        blocks[0].types,
+    )
 
 
 def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:

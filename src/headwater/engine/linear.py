@@ -5,6 +5,8 @@ Used where no window is in error or near a limit; `replay.py` gives the same emi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,7 +43,7 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     block = Block(
         instance, changes.tx[at], kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types
     )
-    _enter(block, {w.instance.id: w for each in joined.groups for w in each.windows}, program, outbox)
+    _enter(block, joined.groups, program, outbox)
 
 
 def _side(rows: Int64s, joined: Joined, seen: Seen) -> tuple[Int64s, Int64s]:
@@ -72,10 +74,20 @@ def _spread(groups: list[Group], group: Int64s) -> tuple[Int64s, Int64s]:
     return ids[first[group][spread] + np.arange(len(spread)) - start], spread
 
 
-def _enter(block: Block, windows: dict[int, Window], program: Program, outbox: Outbox) -> None:
+def _enter(block: Block, groups: list[Group], program: Program, outbox: Outbox) -> None:
     template = program.template.id
-    for tx, instance in sorted(set(zip(block.tx.tolist(), block.instance.tolist(), strict=True))):
+    windows: dict[int, Window] = {window.instance.id: window for each in groups for window in each.windows}
+    for tx, instance in _emissions(block):
         window = windows[instance]
         window.prev, window.seq = window.seq, tx
         outbox.index.append(Entry(instance, tx, window.prev, "diff", template))
     outbox.add(template, block)
+
+
+def _emissions(block: Block) -> Iterator[tuple[int, int]]:
+    """Each (tx, instance) once, in that order."""
+    order = np.lexsort((block.instance, block.tx))
+    tx, instance = block.tx[order], block.instance[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (tx[1:] != tx[:-1]) | (instance[1:] != instance[:-1])
+    return zip(tx[first].tolist(), instance[first].tolist(), strict=True)

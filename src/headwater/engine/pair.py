@@ -55,7 +55,8 @@ def _origins(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> t
         return origin, renamed
     gone: dict[tuple[int, int], list[int]] = {}
     came: dict[tuple[int, int], list[int]] = {}
-    for row, (at, name, sign) in enumerate(zip(tx.tolist(), found.name.tolist(), found.sign.tolist(), strict=True)):
+    for row in _concerned(tx, found, renames).tolist():
+        at, name, sign = int(tx[row]), int(found.name[row]), found.sign[row]
         (came if sign > 0 else gone).setdefault((at, name), []).append(row)
     kept_name = (
         (*key, key[1]) for key, rows in came.items() for _ in rows
@@ -66,6 +67,13 @@ def _origins(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> t
             target = targets.pop()
             origin[target], renamed[target] = found.id[sources.pop()], 1
     return origin, renamed
+
+
+def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> Int64s:
+    """With a key and no rename in its transaction a row's identity says it all."""
+    if found.id is not found.name or renames is None:
+        return np.arange(len(tx))
+    return np.flatnonzero(np.isin(tx, renames.column(0).to_numpy()))
 
 
 def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:

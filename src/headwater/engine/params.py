@@ -76,23 +76,12 @@ class Params:
         if encoded is None:
             groups = list(self.groups.values())
             return Joined(np.zeros(count, np.int64), groups) if groups and count else None
-        found: dict[bytes, int] = {}
-        groups = []
-        number = np.empty(count, np.int64)
-        for row, key in enumerate(encoded):
-            number[row] = self._number(key, found, groups)
+        found: dict[Group, int] = {}  # in the order of their numbers
+        asked = map(self.groups.get, encoded)
+        number = np.array([-1 if each is None else found.setdefault(each, len(found)) for each in asked], np.int64)
         if matches is not None:
             number[~matches] = -1
-        return Joined(number, groups) if (number >= 0).any() else None
-
-    def _number(self, key: bytes, found: dict[bytes, int], groups: list[Group]) -> int:
-        group = self.groups.get(key)
-        if group is None:
-            return -1
-        if key not in found:
-            found[key] = len(groups)
-            groups.append(group)
-        return found[key]
+        return Joined(number, list(found)) if (number >= 0).any() else None
 
 
 def encode_instance(template: Template, instance: Instance, table: Table) -> bytes:

@@ -42,6 +42,12 @@ class Replay:
     fetched: list[tuple[int, int]] = field(default_factory=list)
     latest: dict[int, int] = field(default_factory=dict)  # identity → row of this step, −1 once it left
     closed: list[Window] = field(default_factory=list)
+    ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
+    places: list[int] = field(init=False)
+    ids: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places, self.ids = self.seen.place.tolist(), self.changes.id.tolist()
 
     def run(self) -> list[Window]:
         """Emits the step; the windows that had to be closed are returned."""
@@ -79,12 +85,15 @@ class Replay:
     def _remember(self, changes: list[Pair]) -> None:
         for _, old, _ in changes:
             if old >= 0:
-                self.latest[int(self.changes.id[old])] = NOWHERE
+                self.latest[self.ids[old]] = NOWHERE
         for _, _, new in changes:
             if new >= 0:
-                self.latest[int(self.changes.id[new])] = new
+                self.latest[self.ids[new]] = new
 
     def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
+        if self._beyond(group, pairs):
+            return
+        self.ends.pop(group, None)
         failing = bool(group.failed)
         self._count_failures(group, pairs)
         touches = [self._touch(pair, silent) for pair in pairs]
@@ -104,6 +113,32 @@ class Replay:
             else:
                 self._unordered(window, tx, touches)
 
+    def _beyond(self, group: Group, pairs: list[Pair]) -> bool:
+        """Whether a transaction stays past the end of every frame: then the sequence moves and nobody sees it."""
+        end = self._end(group)
+        if end is None:
+            return False
+        gone = [key for _, old, _ in pairs if (key := self._key(old)) is not None]
+        came = [key for _, _, new in pairs if (key := self._key(new)) is not None]
+        if (gone and min(gone) <= end) or (came and min(came) <= end):
+            return False
+        assert group.ranked is not None
+        for key in gone:
+            group.ranked.remove(key)
+        for key in came:
+            group.ranked.insert(key)
+        group.size += len(came) - len(gone)
+        return True
+
+    def _end(self, group: Group) -> bytes | None:
+        """None where a frame is not full, or what a row looks like is not all that counts."""
+        if group not in self.ends:
+            last = max((window.frame.end for window in group.windows), default=0) - 1
+            plain = group.ranked is not None and not group.failed and not self.seen.failed
+            full = plain and 0 <= last < len(group.ranked or ())
+            self.ends[group] = group.ranked.select(last) if full and group.ranked is not None else None
+        return self.ends[group]
+
     def _count_failures(self, group: Group, pairs: list[Pair]) -> None:
         for _, old, _ in pairs:
             if old in self.seen.failed:
@@ -119,7 +154,7 @@ class Replay:
 
     def _key(self, row: int) -> bytes | None:
         """The sort key of a row that is in the result; unordered rows have an empty one."""
-        place = int(self.seen.place[row]) if row >= 0 else NOWHERE
+        place = self.places[row] if row >= 0 else NOWHERE
         if place < 0:
             return None
         return self.seen.keys[place] if self.program.ordered else b""

@@ -51,7 +51,7 @@ class Root:
         """(tx, old_hash, new_hash) of rows whose identity changed."""
         identity = self._identity or ()
         hashes = self._hashes(batch)
-        lone = np.flatnonzero(_lone(batch.tx, hashes) | _renamed(batch.tx, renames))
+        lone = _both_ways(batch, np.flatnonzero(_lone(batch.tx, hashes) | _renamed(batch.tx, renames)))
         if not len(lone):
             return
         part = batch.take(lone)
@@ -127,6 +127,13 @@ def _lone(tx: Int64s, hashes: Uint64s) -> Bools:
     placed = np.zeros(len(order), np.bool_)
     placed[order[lone]] = True
     return placed
+
+
+def _both_ways(batch: Batch, rows: Int64s) -> Int64s:
+    """Those of transactions in which rows both leave and come: others have nobody to pair with."""
+    tx, leaves = batch.tx[rows], batch.diff[rows] < 0
+    kept: Int64s = rows[np.isin(tx, tx[leaves]) & np.isin(tx, tx[~leaves])]
+    return kept
 
 
 def _renamed(tx: Int64s, renames: Renames) -> Bools:
