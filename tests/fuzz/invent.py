@@ -27,6 +27,13 @@ _DOMAINS: dict[str, tuple[Value, ...]] = {
     "BLOB": (b"a", b"", b"\x00"),
     "": (1, 1.0, "1", "a", b"a"),
 }
+_ODD: dict[str, tuple[Value, ...]] = {
+    "INTEGER": (2**53 + 1, 2**63 - 1, -(2**63), 10),
+    "REAL": (0.0, 0.1, 0.3, 1e9, 9007199254740992.0),  # SQLite stores no -0.0 in such a column
+    "TEXT": ("x\x00y", "é", "É", "10", "9", " 1", "1.0"),
+    "BLOB": (b"a\x00", b"1"),
+    "": (2**53 + 1, 9007199254740992.0, -0.0, "A", "1.0", b"1"),
+}
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("s", "id"), ("i", "s"), ("c", "id"), (), ())
 _ROWS_MAX = 30
 _QUIET = 0.4  # a query whose answer changes less often than this is seldom kept
@@ -42,11 +49,13 @@ class Inventing:
     random: Random
     tables: tuple[Table, ...] = ()
     largest: int = 12
+    odd: bool = False
     rows: Rows = field(init=False)
 
     def case(self, queries: int, commits: int) -> Case:
         self.tables = tuple(self._table(name) for name in "pqro"[: self.random.choice((1, 2, 2, 3, 3, 4))])
         self.largest = self.random.choice((4, 8, 12, _ROWS_MAX))
+        self.odd = self._chance(0.25)
         empty = Case(self.tables, {}, (), ())
         self.rows = Rows.of(empty)
         for table in self.tables:
@@ -81,9 +90,9 @@ class Inventing:
     def _value(self, column: Column) -> Value:
         if column.nullable and self._chance(0.15):
             return None
-        return (
-            self.random.randrange(1, 2 + self.largest) if column.name == "id" else self._pick(_DOMAINS[column.declared])
-        )
+        if column.name == "id":
+            return self.random.randrange(1, 2 + self.largest)
+        return self._pick((_ODD if self.odd and self._chance(0.2) else _DOMAINS)[column.declared])
 
     # What happens
 

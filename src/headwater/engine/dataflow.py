@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.engine.answers import Answers
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.conform import Shape, conform
-from headwater.engine.delta import Delta, merge
+from headwater.engine.delta import Delta, merge, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
@@ -222,9 +222,17 @@ class Dataflow:
             return True
         if not self._belongs(live.template, instance):
             return False
+        if (reason := self._failure(live.template)) is not None:
+            self._outbox.index.append(Entry(instance.id, tx, 0, "closed", live.template.id, reason))
+            return True
         window = self._open(live, instance, tx)
         self._emit_whole(live, window)
         return True
+
+    def _failure(self, template: Template) -> str | None:
+        """Why its relation has no right answer now."""
+        derived = self._derived.get(template.table)
+        return None if derived is None else derived.failed
 
     def _belongs(self, template: Template, instance: Instance) -> bool:
         q, count = self.partition
@@ -311,13 +319,13 @@ class Dataflow:
                 self._step_derived(name, derived, deltas)
 
     def _step_derived(self, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
-        """A relation that has no right answer any more, as the origin would say, ends with that reason."""
+        """A relation that has no right answer any more, as the origin would say, ends there with that reason."""
         delta = derived.step(deltas)
-        if derived.failed is not None:
-            tx = next(tx for tx, reason in derived.failures if reason is not None)
-            self._drop(name, tx, derived.failed)
-        elif delta is not None:
-            self._step_table(name, [delta])
+        failure = next(((tx, reason) for tx, reason in derived.failures if reason is not None), None)
+        if delta is not None:
+            self._step_table(name, [delta if failure is None else until(delta, failure[0])])
+        if failure is not None:
+            self._drop(name, *failure)
 
     def _step_table(self, name: str, parts: Sequence[Delta]) -> None:
         arrangements = list(self._arranged(name))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 RENAMES = pa.schema([("tx", pa.int64()), ("old_hash", pa.uint64()), ("new_hash", pa.uint64())])
 
@@ -30,6 +31,13 @@ def merge(deltas: Sequence[Delta]) -> Delta:
     renames = [delta.renames for delta in deltas if delta.renames is not None and delta.renames.num_rows]
     batch = pa.concat_batches([delta.batch for delta in deltas])
     return Delta(_by_tx(batch), pa.concat_batches(renames) if renames else None)
+
+
+def until(delta: Delta, tx: int) -> Delta:
+    """What happened before a transaction."""
+    batch, renames = delta.batch, delta.renames
+    kept = batch.filter(pc.less(batch.column(batch.num_columns - 2), tx))
+    return Delta(kept, None if renames is None else renames.filter(pc.less(renames.column(0), tx)))
 
 
 def _by_tx(batch: pa.RecordBatch) -> pa.RecordBatch:
