@@ -70,6 +70,8 @@ class Simulation:
             self.pass_time,
             self.expire,
             self.settle,
+            self.alter,
+            self.drop,
         ]
         seed = self.chance.random()
         for number in only or range(MOVES):
@@ -91,18 +93,36 @@ class Simulation:
         id, n, s = pick.randrange(8), pick.randrange(4), pick.choice(["'x'", "'y'", "NULL", "'Ä'"])
         return pick.choice(
             [
-                f"INSERT OR REPLACE INTO a VALUES ({id}, {n}, {s})",
+                f"INSERT OR REPLACE INTO a (id, n, s) VALUES ({id}, {n}, {s})",
                 f"UPDATE OR REPLACE a SET id = {id} WHERE id = {pick.randrange(8)}",
                 f"UPDATE a SET n = {n}, s = {s} WHERE n = {pick.randrange(4)}",
                 f"DELETE FROM a WHERE id = {id}",
-                f"INSERT INTO b VALUES ({s}, {n}.5)",
+                f"INSERT INTO b (k, v) VALUES ({s}, {n}.5)",
                 f"DELETE FROM b WHERE v = {n}.5",
                 f"UPDATE b SET v = v + 1 WHERE k = {s}",
-                f"INSERT OR REPLACE INTO c VALUES ('{n}', {id}, x'0{n}')",
+                f"INSERT OR REPLACE INTO c (x, y, z) VALUES ('{n}', {id}, x'0{n}')",
                 f"DELETE FROM c WHERE y = {id}",
                 f"UPDATE OR REPLACE c SET x = '{n}' WHERE y = {id}",
             ]
         )
+
+    def alter(self) -> None:
+        table = self.chance.choice("abc")
+        columns = self.works.source.query(f"SELECT name FROM pragma_table_info('{table}')", ()).rows
+        if len(columns) < 6:
+            self.works.write(f"ALTER TABLE {table} ADD COLUMN more{len(columns)} INTEGER DEFAULT 7")
+
+    def drop(self) -> None:
+        """The table goes and comes again; its queries end, unless nobody noticed in time."""
+        table = self.chance.choice("abc")
+        self.works.run()
+        self.works.write(f"DROP TABLE {table}")
+        self.works.run()
+        for id, one in list(self.works.watched.items()):
+            if one.planned.template.table == table:
+                assert one.live.state == "closed", f"{id} is {one.live.state}"
+                self.works.watched.pop(id)
+        self.works.write(next(sql for sql in SCHEMA if f"TABLE {table} " in sql))
 
     def step(self) -> None:
         self.chance.choice(self.works.cells).turn(0)

@@ -181,13 +181,14 @@ class Hub:
         cell, instance = self._pipeline.cell_of(planned), planned.instance.id
         self._check(session, cell)
         subscription = Subscription(joining.id, session, planned, cell, joining.resume)
-        others = self._join(subscription)
+        self._join(subscription)
         window = self._windows.get(instance) or self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
         if window.reason is not None:
             session.inbox.append(Due(0, _failing(subscription, window.reason)))
         elif window.state is not None:
             self._begin(subscription, window)
-        return None if others or window.reason is not None or window.state is not None else subscription
+        asked, window.asked = window.asked, True
+        return None if asked else subscription
 
     def _check(self, session: Session, cell: int) -> None:
         if session not in self._sessions:
@@ -197,8 +198,7 @@ class Hub:
         if (reason := self._pipeline.runner.broken.get(cell)) is not None:
             raise HeadwaterError(reason, hint=_BROKEN_HINT)
 
-    def _join(self, subscription: Subscription) -> int:
-        """Registers the subscription; how many others look at the same window."""
+    def _join(self, subscription: Subscription) -> None:
         session, instance = subscription.session, subscription.planned.instance.id
         session.subscriptions[subscription.id] = subscription
         if subscription.planned.strategy == WHOLISTIC:
@@ -206,9 +206,7 @@ class Hub:
         session.cells[subscription.cell] += 1
         self.subscriptions += 1
         self._idle.pop(instance, None)
-        joined = self._by_instance.setdefault(instance, {})
-        joined[subscription] = None
-        return len(joined) - 1
+        self._by_instance.setdefault(instance, {})[subscription] = None
 
     def _ask(self, first: Sequence[Subscription]) -> HeadwaterError | None:
         """Asks the cells for these windows. Where that fails, whoever joined them meanwhile is told so."""
@@ -218,6 +216,7 @@ class Hub:
             with self._lock:
                 for one in first:
                     self.unsubscribe(one.session, one.id, forget=True)
+                    self._windows.pop(one.planned.instance.id, None)
                     for other in list(self._by_instance.get(one.planned.instance.id, ())):
                         self._closer(other, error.message)()
             return error
@@ -267,15 +266,19 @@ class Hub:
             try:
                 while records := cell.reader.poll():
                     for record in records:
-                        self._take(cell, decode_report(record.payload))
+                        self._recall(cell, decode_report(record.payload))
             except LogError as error:
                 _log.error("the diffs of cell %d are damaged and set aside; it writes new ones: %s", number, error)
                 cell.reader.close()
                 self._pipeline.set_aside_diffs(number)
                 self.cells[number] = CellProgress(SegmentReader(self._pipeline.layout.diffs(number)))
-        for window in self._windows.values():
-            window.state = window.reason = None
-            self._idle[window.instance] = time.monotonic() + _ORPHANED_S
+        for instance in self._windows:
+            self._idle[instance] = time.monotonic() + _ORPHANED_S
+
+    def _recall(self, cell: CellProgress, report: Report) -> None:
+        for event in events_of(report, self._pipeline.gen, self._pipeline.names):
+            self._windows.setdefault(event.instance, Window(event.instance, self._pipeline.gen))
+        self._take(cell, report)
 
     def _round(self) -> bool:
         """One pass over the cells: take what they appended, then let each session move as far as it may."""
@@ -331,9 +334,10 @@ class Hub:
         cell.lag_ms = max(0.0, (time.time() - report.at) * 1000)
 
     def _event(self, event: Event) -> None:
-        window = self._windows.setdefault(event.instance, Window(event.instance, self._pipeline.gen))
-        if event.instance not in self._by_instance:
+        window = self._windows.get(event.instance)
+        if window is None:  # of nobody here: its end is on its way to the cell, or must be sent
             self._idle.setdefault(event.instance, time.monotonic() + _LINGER_S)
+            return
         if event.emission is None:
             self._ended(window, event)
             return
@@ -374,6 +378,7 @@ class Hub:
             self._pipeline.subscribe(*{one.planned.instance.id: one.planned for one in subscriptions}.values())
         except HeadwaterError as error:
             for subscription in subscriptions:
+                self._windows.pop(subscription.planned.instance.id, None)
                 self._closer(subscription, error.message)()
 
     def interrupt(self, session: Session, then: Callable[[], None]) -> list[str]:
@@ -399,7 +404,7 @@ class Hub:
         for subscription in list(self._by_instance.get(event.instance, ())):
             end = self._closer if event.kind == "closed" else _failing
             subscription.session.inbox.append(Due(event.tx, end(subscription, event.reason)))
-        window.reason = event.reason
+        window.reason = event.reason if window.asked else None
         if event.kind == "closed":
             self._windows.pop(window.instance, None)
             self._idle.pop(window.instance, None)

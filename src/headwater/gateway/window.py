@@ -45,13 +45,17 @@ class History:
 
 @dataclass(slots=True)
 class Window:
-    """`state` is None until the cell has sent a result; `reason` says why it has none just now, if it failed."""
+    """`state` is None until the cell has sent a result; `reason` says why it has none just now, if it failed.
+
+    What was not `asked` for in this life may end in the cell at any time: of that only the history is kept.
+    """
 
     instance: int
     gen: int
     history: History = field(default_factory=History)
     state: State | None = None
     reason: str | None = None
+    asked: bool = False
 
     def take(self, emission: Emission, history_most: int) -> bool:
         """Folds an emission in; True when it is news to subscribers. Raises `Resync` where it does not follow."""
@@ -71,7 +75,7 @@ class Window:
 
     def _replace(self, result: Result) -> bool:
         """A snapshot of what we have is no news; a result that starts a new chain replaces everything."""
-        if self.state is not None and result.seq <= self.state.seq:
+        if not self.asked or (self.state is not None and result.seq <= self.state.seq):
             return False
         self.state, self.reason = apply(State(), result), None
         if not self.history.emissions or self.history.emissions[-1].seq != result.seq:
