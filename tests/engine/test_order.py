@@ -36,6 +36,23 @@ def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int
         order._BLOCK_MAX = original
 
 
+@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@given(st.sets(st.integers(0, 300)), st.lists(st.sets(st.integers(0, 300)), max_size=5), st.integers(2, 9))
+def test_an_exchange_is_its_removals_and_insertions(first: set[int], toggled: list[set[int]], block: int) -> None:
+    original, order._BLOCK_MAX = order._BLOCK_MAX, block
+    try:
+        keys = {n.to_bytes(2, "big") for n in first}
+        ranked = Ranked(keys)
+        for numbers in toggled:
+            touched = {n.to_bytes(2, "big") for n in numbers}
+            ranked.exchange(touched & keys, touched - keys)
+            keys ^= touched
+            assert ranked.slice(0, 1 << 60) == sorted(keys)
+            assert all(ranked.rank(key) == sum(each < key for each in keys) for key in touched)
+    finally:
+        order._BLOCK_MAX = original
+
+
 def places(kept: list[str], all_of_them: list[str]) -> list[int]:
     return [all_of_them.index(name) for name in kept]
 

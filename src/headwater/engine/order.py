@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _BLOCK_MAX = 1024
 
@@ -55,6 +56,24 @@ class Ranked:
         else:
             del self._blocks[block]
             self._rebuild()
+
+    def exchange(self, gone: set[bytes], came: set[bytes]) -> None:
+        """All of these at once: many keys visit each block once, in order."""
+        if len(gone) + len(came) < len(self._blocks):
+            for key in gone:
+                self.remove(key)
+            for key in came:
+                self.insert(key)
+            return
+        parts = zip(self._blocks or [[]], self._shares(gone), self._shares(came), strict=True)
+        self._blocks = [block for part in parts for block in _remade(*part)]
+        self._rebuild()
+
+    def _shares(self, keys: set[bytes]) -> list[list[bytes]]:
+        """Keys by the block they belong to."""
+        ordered = sorted(keys)
+        cuts = [0, *(bisect_right(ordered, last) for last in self._lasts[:-1]), len(ordered)]
+        return [ordered[start:end] for start, end in pairwise(cuts)]
 
     def select(self, place: int) -> bytes:
         return self.slice(place, place + 1)[0]
@@ -111,6 +130,20 @@ class Ranked:
             parent = node + (node & -node)
             if parent < len(self._tree):
                 self._tree[parent] += self._tree[node]
+
+
+def _remade(keys: list[bytes], gone: list[bytes], came: list[bytes]) -> list[list[bytes]]:
+    """A block without what is gone and with what came, in as many blocks as that needs."""
+    for key in gone:
+        place = bisect_left(keys, key)
+        assert keys[place] == key, "a row left that was never there"
+        del keys[place]
+    for key in came:
+        insort(keys, key)
+    if len(keys) <= _BLOCK_MAX:
+        return [keys] if keys else []
+    half = _BLOCK_MAX // 2
+    return [keys[at : at + half] for at in range(0, len(keys), half)]
 
 
 @dataclass(slots=True)

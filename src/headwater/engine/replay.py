@@ -43,6 +43,7 @@ class Replay:
     latest: dict[int, int] = field(default_factory=dict)  # identity → row of this step, −1 once it left
     closed: list[Window] = field(default_factory=list)
     ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
+    unseen: dict[Group, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, keys that come
     places: list[int] = field(init=False)
     ids: list[int] = field(init=False)
 
@@ -62,6 +63,8 @@ class Replay:
             self._remember(changes)
             for number, pairs in touched.items():
                 self._advance(self.joined.groups[number], tx, pairs, silent)
+        for group in list(self.unseen):
+            self._exchange(group)
         self._finish()
         return self.closed
 
@@ -93,7 +96,7 @@ class Replay:
     def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
         if self._beyond(group, pairs):
             return
-        self.ends.pop(group, None)
+        self._exchange(group)
         failing = bool(group.failed)
         self._count_failures(group, pairs)
         touches = [self._touch(pair, silent) for pair in pairs]
@@ -114,7 +117,7 @@ class Replay:
                 self._unordered(window, tx, touches)
 
     def _beyond(self, group: Group, pairs: list[Pair]) -> bool:
-        """Whether a transaction stays past the end of every frame: then the sequence moves and nobody sees it."""
+        """Whether a transaction stays past the end of every frame: then nobody sees it, and the sequence may wait."""
         end = self._end(group)
         if end is None:
             return False
@@ -122,13 +125,19 @@ class Replay:
         came = [key for _, _, new in pairs if (key := self._key(new)) is not None]
         if (gone and min(gone) <= end) or (came and min(came) <= end):
             return False
-        assert group.ranked is not None
+        going, coming = self.unseen.setdefault(group, (set(), set()))
         for key in gone:
-            group.ranked.remove(key)
+            coming.remove(key) if key in coming else going.add(key)
         for key in came:
-            group.ranked.insert(key)
+            going.remove(key) if key in going else coming.add(key)
         group.size += len(came) - len(gone)
         return True
+
+    def _exchange(self, group: Group) -> None:
+        self.ends.pop(group, None)
+        going, coming = self.unseen.pop(group, (set(), set()))
+        if group.ranked is not None:
+            group.ranked.exchange(going, coming)
 
     def _end(self, group: Group) -> bytes | None:
         """None where a frame is not full, or what a row looks like is not all that counts."""
