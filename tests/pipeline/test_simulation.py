@@ -18,7 +18,11 @@ from tests.support.fuzz import MULTIPLIER
 
 from headwater.model.limits import DEFAULT
 
-SEEDS = [int(os.environ["HEADWATER_SEED"])] if "HEADWATER_SEED" in os.environ else range(40 * MULTIPLIER)
+SEEDS = (
+    [int(os.environ["HEADWATER_SEED"])]
+    if "HEADWATER_SEED" in os.environ
+    else [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 40 * MULTIPLIER))]
+)
 MOVES = 150
 SCHEMA = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY, n INTEGER, s TEXT)",

@@ -1,0 +1,167 @@
+"""Templates that come to life while others write: rows read at one position, folded with what was committed since."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.databases import Place, place, values
+
+import headwater
+
+QUERIES = (
+    "SELECT id, n FROM t",
+    "SELECT id FROM t WHERE n = 3",
+    "SELECT n, id FROM t WHERE id = 7",
+    "SELECT id, n FROM t ORDER BY n DESC, id LIMIT 5",
+    "SELECT v FROM u",
+    "SELECT v FROM u WHERE v = 2",
+)
+
+
+class Writer(threading.Thread):
+    """Writes until it is told to stop."""
+
+    def __init__(self, here: Place, seed: int) -> None:
+        super().__init__()
+        self._here, self._pick, self._enough = here, random.Random(seed), threading.Event()
+        self.count = 0
+
+    def run(self) -> None:
+        pick = self._pick
+        while not self._enough.is_set():
+            self._here.write_together(
+                f"INSERT OR REPLACE INTO t VALUES ({pick.randrange(30)}, {pick.randrange(5)})",
+                f"UPDATE OR REPLACE t SET id = {pick.randrange(30)} WHERE id = {pick.randrange(30)}",
+                f"DELETE FROM t WHERE id = {pick.randrange(30)}",
+                f"INSERT INTO u VALUES ({pick.randrange(4)})",
+                f"DELETE FROM u WHERE v = {pick.randrange(4)}",
+            )
+            self.count += 1
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join()
+
+
+def slow_down(here: Place, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Reading a table takes its time, before and after."""
+    source, pick = here.server.pipeline.source, random.Random(seed)
+    snapshot = source.snapshot
+
+    def slow(table: str, **options: Any) -> Any:
+        time.sleep(pick.uniform(0, 0.03))
+        read = snapshot(table, **options)
+        time.sleep(pick.uniform(0, 0.03))
+        return read
+
+    monkeypatch.setattr(source, "snapshot", slow)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("source", ["memory", "sqlite"])
+def test_hydration_and_concurrent_commits_fold_into_one(
+    seed: int, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "memory://" if source == "memory" else f"sqlite:///{tmp_path / 'origin.db'}"
+    with place("embedded", tmp_path / "data", url=url, cells="2x1") as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        here.write("CREATE TABLE u (v INTEGER)")
+        slow_down(here, monkeypatch, seed)
+        writer = Writer(here, seed)
+        writer.start()
+        try:
+            lives = [here.db.query(sql, live=True) for sql in random.Random(seed).sample(QUERIES, len(QUERIES))]
+            for live in lives:
+                here.db.verify(live)
+        finally:
+            writer.stop()
+        assert writer.count > 10
+        for live in lives:
+            here.db.verify(live)
+
+
+def test_a_slow_table_delays_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one table is read, known templates get new subscribers and their changes, in time."""
+    with place("ws", tmp_path) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        here.write("CREATE TABLE u (v INTEGER)")
+        here.write("INSERT INTO t VALUES (1, 1), (2, 2)")
+        quick = here.db.query("SELECT id FROM t WHERE n = ?", 1, live=True)
+        reading, go_on = threading.Event(), threading.Event()
+        snapshot = here.server.pipeline.source.snapshot
+
+        def stuck(table: str, **options: Any) -> Any:
+            reading.set()
+            go_on.wait(20)
+            return snapshot(table, **options)
+
+        monkeypatch.setattr(here.server.pipeline.source, "snapshot", stuck)
+        found: list[Any] = []
+        threads = [
+            threading.Thread(
+                target=lambda n=n: found.append(here.db.query("SELECT v FROM u WHERE v > ?", n, live=True))
+            )
+            for n in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        assert reading.wait(20)
+        assert quick.wait(here.write("INSERT INTO t VALUES (3, 1)")) and sorted(values(quick)) == [1, 3]
+        assert values(here.db.query("SELECT id FROM t WHERE n = ?", 2, live=True)) == [2]
+        with headwater.connect(here.url) as other:
+            assert values(other.query("SELECT id FROM t WHERE n = ?", 2, live=True)) == [2]
+        assert not found
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 12 and all(live.state == "ready" for live in found)
+
+
+def test_a_table_that_changes_while_it_is_read_is_refused_and_can_be_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place("embedded", tmp_path) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        here.db.query("SELECT id FROM t", live=True).abort()
+        source = here.server.pipeline.source
+        snapshot = source.snapshot
+
+        def changing(table: str, **options: Any) -> Any:
+            read = snapshot(table, **options)
+            here.write("DROP TABLE t")
+            while "t" in here.server.pipeline._catalog.tables:
+                time.sleep(0.01)
+            return read
+
+        monkeypatch.setattr(source, "snapshot", changing)
+        with pytest.raises(headwater.HeadwaterError, match="while they were read"):
+            here.db.query("SELECT id FROM t WHERE n = 1", live=True)
+        monkeypatch.setattr(source, "snapshot", snapshot)
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        here.write("INSERT INTO t VALUES (4, 1)")
+        assert values(here.db.query("SELECT id FROM t WHERE n = 1", live=True)) == [4]
+
+
+def test_a_question_to_the_origin_that_fails_is_told_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place("ws", tmp_path) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        source = here.server.pipeline.source
+        snapshot = source.snapshot
+
+        def failing(table: str, **options: Any) -> Any:
+            raise headwater.SourceError("the disk cannot be read", hint="see to the disk")
+
+        monkeypatch.setattr(source, "snapshot", failing)
+        with pytest.raises(headwater.SourceError, match="the disk cannot be read") as refused:
+            here.db.query("SELECT id FROM t", live=True)
+        assert refused.value.hint == "see to the disk"
+        assert here.server.hub.subscriptions == 0
+        monkeypatch.setattr(source, "snapshot", snapshot)
+        assert here.db.query("SELECT id FROM t", live=True).state == "ready"
