@@ -36,7 +36,7 @@ _ODD: dict[str, tuple[Value, ...]] = {
 }
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("s", "id"), ("i", "s"), ("c", "id"), (), ())
 _ROWS_MAX = 30
-_QUIET = 0.4  # a query whose answer changes less often than this is seldom kept
+_QUIET = 0.5  # a query whose answer changes less often than this is seldom kept
 _TRIES = 12
 
 
@@ -168,7 +168,7 @@ class Inventing:
             changed = oracle.liveliness(case, query.sql)
         except sqlite3.Error:
             return False
-        return changed >= _QUIET or self._chance(0.08)
+        return changed >= _QUIET or self._chance(0.06)
 
     def _query(self, known: list[Query]) -> Query:
         if known and self._chance(0.3):

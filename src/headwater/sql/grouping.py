@@ -87,6 +87,11 @@ class Aggregates:
                 span(node),
                 "add COLLATE BINARY, or CAST to one type",
             )
+        if name == "group_concat" and scope.outer is not None:
+            # SQLite may read the rows by an index of its own making, whatever order they were put in.
+            raise scope.refusal(
+                "group_concat() in a subquery has no certain order", span(node), "write it as a join with a group"
+            )
         if name == "group_concat" and (not self.order or node.args.get("distinct")):
             raise scope.refusal(
                 "group_concat() over joins, groups or DISTINCT has no certain order",
