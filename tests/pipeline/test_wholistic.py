@@ -133,3 +133,36 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
             live = db.query(sql, live=True)
             assert live.wait(db.execute("INSERT INTO t VALUES (?)", round))
             assert [row["a"] for row in live.rows] == list(range(round + 1))
+
+
+def test_a_view_is_live_and_verify_holds(tmp_path: Path) -> None:
+    with headwater.connect("memory://views", runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+        db.execute("CREATE VIEW v AS SELECT id, a * 2 AS twice FROM t WHERE a > 1")
+        live = db.query("SELECT * FROM v ORDER BY id", live=True)
+        assert live.wait(db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")) and live.rows == [{"id": 2, "twice": 4}]
+        db.verify(live)
+        with pytest.raises(headwater.SqlError, match="no such table: w"):
+            db.query("SELECT * FROM w", live=True)
+
+
+def test_what_the_origin_raises_ends_the_query(tmp_path: Path) -> None:
+    with headwater.connect("memory://raises", runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")
+        live = db.query("SELECT json_extract(a, '$.x') AS x, row_number() OVER () AS n FROM t", live=True)
+        assert live.wait(db.execute("""INSERT INTO t VALUES (1, '{"x": 5}')""")) and live.rows == [{"x": 5, "n": 1}]
+        db.execute("INSERT INTO t VALUES (2, 'no json')")
+        eventually(lambda: live.state == "closed")
+        assert "malformed JSON" in (live.reason or "")
+
+
+def test_a_relation_that_failed_lives_again_once_it_has_an_answer(tmp_path: Path) -> None:
+    with headwater.connect("memory://fails", runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+        db.execute("INSERT INTO t VALUES (1, ?)", 2**63 - 1)
+        live = db.query("SELECT sum(a) AS s FROM t", live=True)
+        db.execute("INSERT INTO t VALUES (2, 1)")
+        eventually(lambda: live.state == "closed")
+        db.execute("DELETE FROM t WHERE id = 2")
+        again = db.query("SELECT sum(a) AS s FROM t", live=True)
+        assert again.rows == [{"s": 2**63 - 1}]

@@ -57,3 +57,18 @@ def test_the_catalog_cannot_be_watched(source: MemorySource) -> None:
 def test_two_columns_of_one_name_are_refused(source: MemorySource) -> None:
     with pytest.raises(UnsupportedQuery, match="two columns are named id"):
         source.reads("SELECT a.id, b.id FROM a, b")
+
+
+def test_a_virtual_table_cannot_be_watched_but_json_each_is_only_its_arguments(source: MemorySource) -> None:
+    source.execute("CREATE VIRTUAL TABLE notes USING fts5(body)")
+    for sql in ("SELECT body FROM notes", "SELECT name FROM pragma_table_list"):
+        with pytest.raises(UnsupportedQuery, match="cannot be watched"):
+            source.reads(sql)
+    assert source.reads("SELECT e.value AS v FROM a, json_each(a.x) e").tables == {"a": frozenset({"x"})}
+
+
+def test_a_rowid_that_is_no_column_is_refused(source: MemorySource) -> None:
+    source.execute("CREATE TABLE bare (v)")
+    with pytest.raises(UnsupportedQuery, match="renumber"):
+        source.reads("SELECT rowid AS r FROM bare")
+    assert "id" in source.reads("SELECT rowid AS r FROM a").tables["a"]

@@ -13,6 +13,7 @@ from headwater.gateway.status import status
 from headwater.model.emission import Fields
 from headwater.model.value import Value
 from headwater.plan.planner import Planned, effective_sql
+from headwater.plan.wholistic import WHOLISTIC
 
 
 class Embedded:
@@ -61,7 +62,10 @@ class Embedded:
 
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
-        answer = self._pipeline.source.query(effective_sql(planned.template, planned.instance), ())
+        asked = planned.strategy == WHOLISTIC
+        answer = self._pipeline.source.query(
+            sql if asked else effective_sql(planned.template, planned.instance), params if asked else ()
+        )
         names = [output.name for output in planned.template.outputs]
         rows: list[Fields] = [dict(zip(names, row, strict=True)) for row in answer.rows]
         return Effective(rows, answer.position, planned.template.ordered)

@@ -404,6 +404,8 @@ class Hub:
         for subscription in list(self._by_instance.get(event.instance, ())):
             end = self._closer if event.kind == "closed" else _failing
             subscription.session.inbox.append(Due(event.tx, end(subscription, event.reason)))
+            if event.kind == "closed":
+                self._pipeline.lost(subscription.planned)
         window.reason = event.reason if window.asked else None
         if event.kind == "closed":
             self._windows.pop(window.instance, None)

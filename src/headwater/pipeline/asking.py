@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.model.errors import UnsupportedQuery
+from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
 from headwater.plan.wholistic import WHOLISTIC, Requeried, explain_requery, planned_requery, requeried
-from headwater.sources.source import Source
+from headwater.sources.source import Reads, Source
 from headwater.sql.params import Given
 
 
@@ -17,10 +17,24 @@ def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Giv
     """What we cannot keep current ourselves, the origin is asked again for."""
     try:
         return plan(sql, dict(tables), params), None
-    except UnsupportedQuery as refusal:
-        reads = source.reads(sql, params)
+    except SqlError as refusal:
+        reads = _reads(source, sql, params, refusal)
         query = requeried(sql, params, reads.columns, reads.tables, reads.functions, refusal.message)
         return planned_requery(query), query
+
+
+def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
+    """A name that is no table may be a view's. Of anything else that is wrong, our own words say more."""
+    if isinstance(refusal, UnsupportedQuery):
+        return source.reads(sql, params)
+    if not refusal.message.startswith("no such table"):
+        raise refusal
+    try:
+        return source.reads(sql, params)
+    except UnsupportedQuery:
+        raise
+    except SqlError:
+        raise refusal from None
 
 
 def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> str:

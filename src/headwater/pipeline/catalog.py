@@ -43,15 +43,18 @@ class Catalog(msgspec.Struct):
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
-        gone = {known.table for known in self.templates.values() if table in known.tables}
-        self.arranged = {one for one in self.arranged if one.name not in gone}
-        self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
+        for name in {known.table for known in self.templates.values() if table in known.tables}:
+            self.forget_relation(name)
+
+    def forget_relation(self, name: str) -> None:
+        self.arranged = {one for one in self.arranged if one.name != name}
+        self.templates = {id: known for id, known in self.templates.items() if known.table != name}
 
     def forget_relations(self, table: str) -> None:
         """Those that read the table: they began with types that it no longer has."""
-        gone = {known.table for known in self.templates.values() if table in known.tables and known.table != table}
-        self.arranged = {one for one in self.arranged if one.name not in gone}
-        self.templates = {id: known for id, known in self.templates.items() if known.table not in gone}
+        for name in {known.table for known in self.templates.values() if table in known.tables}:
+            if name != table:
+                self.forget_relation(name)
 
     def write(self, path: Path) -> None:
         write_durably(path, msgspec.msgpack.encode(self))

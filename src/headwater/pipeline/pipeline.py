@@ -187,6 +187,13 @@ class Pipeline:
             self._requery.forget(instance)
             self._requeried.pop(instance, None)
 
+    def lost(self, planned: Planned) -> None:
+        """A relation that ended in its cell is read anew when somebody asks again."""
+        template = planned.template
+        if template.relation is not None and self._catalog.templates.pop(template.id, None) is not None:
+            self._catalog.forget_relation(template.table)
+            self._catalog.write(self.layout.catalog)
+
     def right_through(self, instance: int, to: int, position: int) -> int:
         """The position that a window which the origin answers is right for, to a reader of its cell up to `to`."""
         return self._requery.right_through(instance, to, position)

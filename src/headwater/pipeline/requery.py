@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwater.engine.replay import too_large
 from headwater.model.change import Transaction
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.plan.wholistic import Requeried, touches
@@ -36,7 +36,6 @@ class Asked:
     asking: bool = False
     position: int = -1
     offset: int = -1
-    failed: str | None = None
 
 
 class Requery:
@@ -48,7 +47,8 @@ class Requery:
         give_up: Callable[[int, str], None],
         rows_max: int,
     ) -> None:
-        """`logged` returns once the log has reached a position; `give_up` ends a window whose answer is too large."""
+        """`logged` returns once the log has reached a position; `give_up` ends a window that the origin does
+        not answer, or answers with too much."""
         self._source, self._log, self._logged = source, log, logged
         self._give_up, self._rows_max = give_up, rows_max
         self._asked: dict[int, Asked] = {}
@@ -124,12 +124,14 @@ class Requery:
                 return True
             self._logged(answer.position)
             offset = self._log(instance, answer.position, answer.rows)
+        except (SqlError, LimitExceeded) as error:
+            self._give_up(instance, error.message)
+            return True
         except HeadwaterError as error:
             _log.warning("a query could not be asked again: %s", error)
-            asked.failed = error.message
             return False
         with self._lock:
-            asked.position, asked.offset, asked.failed, asked.asking = answer.position, offset, None, False
+            asked.position, asked.offset, asked.asking = answer.position, offset, False
         return True
 
     def _again(self, asked: Asked) -> None:

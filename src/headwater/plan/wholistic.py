@@ -22,7 +22,7 @@ from headwater.sql.literal import write
 WHOLISTIC = "wholistic"
 
 _NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
-_LONELY_FORMAT = re.compile(r"\bstrftime\s*\(\s*'[^']*'\s*\)", re.I)
+_LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time given, it is now
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from headwater.sources.source import Params, Reads
 from headwater.sources.sqlite_schema import table_names
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_PURE = frozenset({"json_each", "json_tree"})  # virtual tables made of their arguments alone
 _CATALOGS = frozenset({"sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_sequence"})
 
 
@@ -38,7 +39,7 @@ def reads_of(db: sqlite3.Connection, sql: str, params: Params) -> Reads:
     names = _names(db, sql, params)
     db.set_authorizer(asked)
     try:
-        db.execute(f"EXPLAIN {sql}", params)
+        program = db.execute(f"EXPLAIN {sql}", params).fetchall()
     except sqlite3.Error as error:
         if asked.more is not None:
             raise SqlError(f"expected a query, found one that also wants {asked.more}", sql=sql) from None
@@ -48,11 +49,27 @@ def reads_of(db: sqlite3.Connection, sql: str, params: Params) -> Reads:
     if catalogs := _CATALOGS & asked.columns.keys():
         raise UnsupportedQuery(f"{', '.join(sorted(catalogs))} cannot be watched", sql=sql)
     tables = set(table_names(db))
+    _refuse_unwatchable(db, sql, asked, tables, any(step[1] == "VOpen" for step in program))
     return Reads(
         names,
         {name: frozenset(columns) for name, columns in asked.columns.items() if name in tables},
         frozenset(asked.functions),
     )
+
+
+def _refuse_unwatchable(db: sqlite3.Connection, sql: str, asked: Asked, tables: set[str], opens_virtual: bool) -> None:
+    """A virtual table tells nobody of its changes; a rowid that is no column may be renumbered behind our back."""
+    views = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")}
+    virtual = sorted(asked.columns.keys() - tables - views - _PURE) if opens_virtual else []
+    if virtual:
+        raise UnsupportedQuery(f"{', '.join(virtual)} cannot be watched", sql=sql, hint="ask for the rows of tables")
+    for table in sorted(tables & asked.columns.keys()):
+        if "ROWID" in asked.columns[table]:
+            raise UnsupportedQuery(
+                f"the rowid of {table} is no column of it, and SQLite may renumber it",
+                sql=sql,
+                hint="declare an INTEGER PRIMARY KEY, or select the key",
+            )
 
 
 def _names(db: sqlite3.Connection, sql: str, params: Params) -> tuple[str, ...]:
