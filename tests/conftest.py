@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.missing import leave_out
 
 import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
+from tests.support.missing import leave_out
 
 _QUICK_S = 0.03
 _LEFT_OUT = pytest.StashKey[list[str]]()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
 from tests.support.missing import CHROMIUM
 
 ROOT = Path(__file__).parents[2]

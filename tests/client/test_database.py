@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import Place, place, play, rows, values
-from tests.support.processes import eventually
 
 import headwater
 from headwater.client.remote import Remote
 from headwater.model.emission import Diff, State, apply
+from tests.support.databases import Place, place, play, rows, values
+from tests.support.processes import eventually
 
 SCHEMA = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, name TEXT, big INTEGER, raw BLOB, real REAL)"
 EMBEDDED = pytest.mark.parametrize("here", ["embedded-memory"], indirect=True)

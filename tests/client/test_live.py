@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.support.databases import play, values
-from tests.support.fuzz import tries
-from tests.support.states import Move, diff, moves, shown
 
 from headwater.client.live import LiveResult
 from headwater.client.operations import operations
 from headwater.client.session import ClientSession
 from headwater.model.emission import Diff, Emission, Fields, Result, RowChange, State, Swap, apply
 from headwater.model.errors import HeadwaterError
+from tests.support.databases import play, values
+from tests.support.fuzz import tries
+from tests.support.states import Move, diff, moves, shown
 
 
 class Desk:

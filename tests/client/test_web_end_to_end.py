@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
+
 from tests.support.processes import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

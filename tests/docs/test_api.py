@@ -12,7 +12,6 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
-from tests.docs.pages import ROOT, code_words, page, table_rows
 
 import headwater
 from headwater.cli import _parser
@@ -21,6 +20,7 @@ from headwater.gateway.demo_routes import demo_routes
 from headwater.model.limits import Limits
 from headwater.pipeline.records import Control
 from headwater.protocol.messages import FromClient, FromServer
+from tests.docs.pages import ROOT, code_words, page, table_rows
 
 CLASSES = ("Database", "LiveResult", "AsyncDatabase", "AsyncLiveResult")
 

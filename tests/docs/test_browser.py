@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
-from tests.docs.pages import blocks
-from tests.support.processes import served
 
 from headwater.demo import create_shop
+from tests.docs.pages import blocks
+from tests.support.processes import served
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 

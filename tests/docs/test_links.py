@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from tests.docs.pages import ROOT, Page, pages
 
 _ELSEWHERE = re.compile(

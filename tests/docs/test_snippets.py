@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, Block, blocks, page, pages
-from tests.support.processes import free_port
 
 from headwater.demo import Traffic, create_shop
 from headwater.shop import Size
+from tests.docs.pages import ROOT, Block, blocks, page, pages
+from tests.support.processes import free_port
 
 SMALL = Size(customers=20, orders=60, orders_max=120)
 WAIT_S = 90.0

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import code_words, page, table_rows
 
 import headwater
 from headwater.demo import create_shop
 from headwater.shop import Size
 from headwater.sql.functions import known
+from tests.docs.pages import code_words, page, table_rows
 
 SECTIONS = {"Followed incrementally": "incremental", "Asked again": "wholistic"}
 

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.world import FUZZ, batch_of
 
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.work import Work
 from headwater.model.keys import encode_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
+from tests.engine.world import FUZZ, batch_of
 
 TABLE = Table(
     "t", (Column("id", Type.INTEGER, "INTEGER"), Column("k", Type.TEXT, "TEXT"), Column("v", Type.INTEGER)), ("id",)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.engine.world import FUZZ, KEYS, Oracle, Origin, Subscriber, deliver, delta_of, exact, random_plan, table_of
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.edits import Emitted, decode, encode
@@ -16,6 +15,7 @@ from headwater.model.change import Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.plan.planner import Planned
+from tests.engine.world import FUZZ, KEYS, Oracle, Origin, Subscriber, deliver, delta_of, exact, random_plan, table_of
 
 SEEDS = [(key, seed) for key in KEYS for seed in range(5 * FUZZ)]
 SMALL = Limits(run_rows_min=8)

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.engine.world import FUZZ, batch_of
-from tests.sql.written import TABLE, expressions, filled, rows
 
 from headwater.engine.expression import Expressions
 from headwater.engine.filter import Filter
@@ -19,6 +17,8 @@ from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value, from_array, to_array
 from headwater.sql.bind import bind
 from headwater.sql.expr import Expr
+from tests.engine.world import FUZZ, batch_of
+from tests.sql.written import TABLE, expressions, filled, rows
 
 COLUMNS = len(TABLE.columns)
 

@@ -6,10 +6,10 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.world import FUZZ
 
 from headwater.engine import order
 from headwater.engine.order import Frame, Ranked, Reframed, Touch, move, reframe
+from tests.engine.world import FUZZ
 
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.engine.world import FUZZ, KEYS, Origin, delta_of, table_of
 
 from headwater.engine.conform import Shape
 from headwater.engine.delta import Delta, consolidate, merge
@@ -14,6 +13,7 @@ from headwater.engine.pair import Changes, changes_of
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
+from tests.engine.world import FUZZ, KEYS, Origin, delta_of, table_of
 
 KEYED = Table("t", (Column("id", Type.INTEGER, "INTEGER"), Column("v", Type.TEXT, "TEXT", "NOCASE")), ("id",))
 BAG = Table("t", KEYED.columns)

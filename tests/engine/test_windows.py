@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.engine.test_dataflow import check, oracle_of, start
-from tests.engine.world import FUZZ, KEYS, Origin, Subscriber, batch_of, deliver, delta_of, random_plan, table_of
 
 from headwater.engine.conform import conform
 from headwater.engine.dataflow import Dataflow
@@ -21,6 +19,8 @@ from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
 from headwater.plan.planner import Planned, plan
+from tests.engine.test_dataflow import check, oracle_of, start
+from tests.engine.world import FUZZ, KEYS, Origin, Subscriber, batch_of, deliver, delta_of, random_plan, table_of
 
 T = Table(
     "t",

@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from tests.engine.world import batch_of, delta_of
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.work import Work
@@ -16,6 +15,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
 from headwater.plan.planner import plan
+from tests.engine.world import batch_of, delta_of
 
 T = Table(
     "t",

@@ -13,7 +13,6 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.engine.world import delta_of
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.work import Work
@@ -21,6 +20,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
+from tests.engine.world import delta_of
 
 GROUP = 10  # rows of t for one row of u
 T = Table("t", tuple(Column(name, Type.INTEGER, "INTEGER", nullable=False) for name in ("id", "uid", "v")), ("id",))

@@ -7,6 +7,7 @@ import sys
 import time
 
 from rich.console import Console
+
 from tests.fuzz.campaign import Campaign, seeds
 
 

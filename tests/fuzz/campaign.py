@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.table import Table as Shown
+
 from tests.fuzz.case import Case, write
 from tests.fuzz.check import Report, Wrong, check, check_cuts
 from tests.fuzz.invent import invented

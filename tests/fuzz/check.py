@@ -9,11 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.engine.world import Subscriber, batch_of, delta_of
-from tests.fuzz.case import Case, Commit, Reload, Rows, Subscribe, Unsubscribe
-from tests.fuzz.oracle import Oracle
-from tests.fuzz.tally import operators
-
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
@@ -23,6 +18,10 @@ from headwater.model.errors import UnsupportedQuery
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.plan.planner import Planned, effective_sql, plan
+from tests.engine.world import Subscriber, batch_of, delta_of
+from tests.fuzz.case import Case, Commit, Reload, Rows, Subscribe, Unsubscribe
+from tests.fuzz.oracle import Oracle
+from tests.fuzz.tally import operators
 
 _ADDING = frozenset({"sum", "avg", "total"})
 _REAL = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+")

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from tests.fuzz.case import TYPES, Case, Commit, Event, Query, Reload, Rows, Subscribe, Unsubscribe, possible
-from tests.fuzz.oracle import Oracle
-from tests.fuzz.wild import Wild
-from tests.sql.queries import Writing
-
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
+from tests.fuzz.case import TYPES, Case, Commit, Event, Query, Reload, Rows, Subscribe, Unsubscribe, possible
+from tests.fuzz.oracle import Oracle
+from tests.fuzz.wild import Wild
+from tests.sql.queries import Writing
 
 T = TypeVar("T")
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from types import TracebackType
 
-from tests.fuzz.case import Case, Rows
-
 from headwater.model.schema import Table
+from tests.fuzz.case import Case, Rows
 
 
 class Oracle:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tests.fuzz.case import Case, Commit, Event, Subscribe, Unsubscribe, possible
-
 from headwater.model.change import Change
 from headwater.model.schema import Table
 from headwater.model.value import Row
+from tests.fuzz.case import Case, Commit, Event, Subscribe, Unsubscribe, possible
 
 T = TypeVar("T")
 Fails = Callable[[Case], str | None]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+
 from tests.fuzz.campaign import KEPT, Campaign, examined, kind_of, replayed, seeds
 from tests.fuzz.case import Case, Commit, Reload, Subscribe, Unsubscribe, read, write
 from tests.fuzz.check import Wrong, check

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import Place, place, rows, values
-from tests.support.neighbours import neighbour
-from tests.support.processes import eventually
 
 import headwater
 from headwater.gateway.server import Server
@@ -22,6 +19,9 @@ from headwater.model.limits import DEFAULT
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.inline import InlineRunner
 from headwater.pipeline.report import decode_report
+from tests.support.databases import Place, place, rows, values
+from tests.support.neighbours import neighbour
+from tests.support.processes import eventually
 
 SCHEMA = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, name TEXT)"
 

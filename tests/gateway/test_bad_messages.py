@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import Place, place, values
-from tests.support.neighbours import Neighbour, Raw, neighbour, raw
-from tests.support.processes import eventually
 from websockets.exceptions import ConnectionClosed
 
 import headwater
 from headwater.gateway.serving import listen
 from headwater.gateway.socket import Outbox
 from headwater.model.limits import DEFAULT
+from tests.support.databases import Place, place, values
+from tests.support.neighbours import Neighbour, Raw, neighbour, raw
+from tests.support.processes import eventually
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import WAYS, Place, place, rows, values
-from tests.support.neighbours import raw
-from tests.support.processes import eventually
 
 import headwater
 from headwater.client.database import Database
@@ -24,6 +21,9 @@ from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.cell import Cell
+from tests.support.databases import WAYS, Place, place, rows, values
+from tests.support.neighbours import raw
+from tests.support.processes import eventually
 
 ASKED = ("snapshot", "query", "prepare", "tables")
 ROWS = 10_000

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fuzz import tries
-from tests.support.states import COLUMNS, FIELDS, Move, diff, moves, pairs, shown, states
 
 from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
 from headwater.model.errors import Resync
 from headwater.protocol.emissions import encode_body, from_message, kind_of, with_id
 from headwater.protocol.messages import WireDiff, WireResult, WireSwap, decode_from_server
 from headwater.protocol.values import from_wire
+from tests.support.fuzz import tries
+from tests.support.states import COLUMNS, FIELDS, Move, diff, moves, pairs, shown, states
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CASES = [

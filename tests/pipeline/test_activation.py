@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import Place, place, values
 
 import headwater
+from tests.support.databases import Place, place, values
 
 QUERIES = (
     "SELECT id, n FROM t",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.byhand import Works
 
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Result
@@ -23,6 +22,7 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import EndEpoch, Tick, encode_control
 from headwater.pipeline.report import Event, decode_report, events_of
+from tests.support.byhand import Works
 
 QUERIES = (
     "SELECT id, n FROM t",

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import shop
-from tests.support.oracle import Oracle, same_rows
-from tests.support.processes import eventually, spawn_writer
 
 import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
+from tests.support import shop
+from tests.support.oracle import Oracle, same_rows
+from tests.support.processes import eventually, spawn_writer
 
 TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 WRITERS = (1, 2)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import shop
-from tests.support.oracle import same_rows
-from tests.support.processes import Served, eventually, served, spawn_writer
 
 import headwater
 from headwater.model.emission import Emission, Result
 from headwater.plan.planner import effective_sql, plan
 from headwater.sources import open_source
+from tests.support import shop
+from tests.support.oracle import same_rows
+from tests.support.processes import Served, eventually, served, spawn_writer
 
 KILLS = int(os.environ.get("HEADWATER_KILLS", "5"))
 WATCHED = [0, 1, 3, 5, 8, 9, 12, 14, 18]

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.byhand import Works
 
 from headwater.log.segmentfile import list_segments
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.manifest import Manifest, oldest_manifest, read_manifest, write_manifest
+from tests.support.byhand import Works
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fuzz import tries
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.schema import Column, Table
@@ -15,6 +14,7 @@ from headwater.model.value import Type
 from headwater.pipeline.plans import Plans
 from headwater.plan.planner import Planned, plan
 from headwater.sql.params import Given
+from tests.support.fuzz import tries
 
 TABLES = {
     "t": Table(

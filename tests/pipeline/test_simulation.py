@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.byhand import Works, stop_the_clock
-from tests.support.fuzz import MULTIPLIER
 
 from headwater.model.limits import DEFAULT
+from tests.support.byhand import Works, stop_the_clock
+from tests.support.fuzz import MULTIPLIER
 
 SEEDS = (
     [int(os.environ["HEADWATER_SEED"])]

@@ -6,14 +6,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.support import shop
-from tests.support.oracle import replayed, same_rows
-from tests.support.processes import eventually, spawn_writer
 
 import headwater
 from headwater.model.emission import Emission, State, apply
 from headwater.sources.memory import MemorySource
 from headwater.sources.source import Answer, Params
+from tests.support import shop
+from tests.support.oracle import replayed, same_rows
+from tests.support.processes import eventually, spawn_writer
 
 QUERIES = (
     ("SELECT id, total, rank() OVER (ORDER BY total DESC, id) AS place FROM orders ORDER BY place LIMIT 10", ()),

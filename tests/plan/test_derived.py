@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.sql.test_golden import TABLES
 
 from headwater.model.schema import Column
 from headwater.model.value import Type
 from headwater.plan.planner import effective_sql, plan, template_from_sql
+from tests.sql.test_golden import TABLES
 
 _JOINED = "SELECT o.id, p.b FROM orders o JOIN pairs p ON p.a = o.id"
 

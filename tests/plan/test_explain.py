@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.sql.test_golden import TABLES
-from tests.sql.written import KEYLESS, TABLE
-
 from headwater.plan.explain import explain
 from headwater.plan.planner import plan
+from tests.sql.test_golden import TABLES
+from tests.sql.written import KEYLESS, TABLE
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
 QUERIES = (

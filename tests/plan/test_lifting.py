@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sql.written import TABLE, examples
 
 from headwater.model.schema import Column
 from headwater.model.value import Type, Value
 from headwater.plan.fingerprint import instance_id
 from headwater.plan.lift import fitted
 from headwater.plan.planner import effective_sql, plan, template_from_sql
+from tests.sql.written import TABLE, examples
 
 
 @pytest.mark.parametrize(

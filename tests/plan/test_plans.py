@@ -9,12 +9,12 @@ from random import Random
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.sql.written import KEYLESS, TABLE, examples, expressions, filled, literals, rows
 
 from headwater.model.errors import SqlError
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
+from tests.sql.written import KEYLESS, TABLE, examples, expressions, filled, literals, rows
 
 _directions = st.sampled_from(["", " ASC", " DESC", " DESC NULLS FIRST", " NULLS LAST", " COLLATE NOCASE DESC"])
 _equalities = st.tuples(

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fuzz import tries
-from tests.support.states import COLUMNS, FIELDS, Move, diff, moves, pairs, shown, states
 
 from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
 from headwater.model.errors import ProtocolError
 from headwater.model.value import Value
 from headwater.protocol.emissions import changed_columns, encode_body, from_message, kind_of, with_id
 from headwater.protocol.messages import WireDiff, WireResult, WireSwap, decode_from_server
+from tests.support.fuzz import tries
+from tests.support.states import COLUMNS, FIELDS, Move, diff, moves, pairs, shown, states
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 

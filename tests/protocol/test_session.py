@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.fuzz import tries
 
 from headwater.model.limits import DEFAULT
 from headwater.protocol.messages import Ack, Error, Hello, Message, Ping, Pong, Subscribe, Unsubscribe, Welcome
 from headwater.protocol.messages import encode_message as encode
 from headwater.protocol.session import Action, Drop, HangUp, Open, Phase, Send, ServerSession
+from tests.support.fuzz import tries
 
 MESSAGES: dict[str, Message] = {
     "hello": Hello(),

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.fuzz import tries
-from tests.support.states import VALUES
 
 from headwater.model.errors import ProtocolError
 from headwater.model.value import Value
 from headwater.protocol.values import from_wire, row_to_wire, to_wire
+from tests.support.fuzz import tries
+from tests.support.states import VALUES
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "values.json").read_text(encoding="utf-8"))
 KINDS: dict[str, type] = {"null": type(None), "integer": int, "real": float, "text": str, "blob": bytes}

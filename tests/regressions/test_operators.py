@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from tests.engine.operators.oracle import Oracle
-from tests.engine.operators.world import compare, deltas_of, rows_of, shown
-from tests.engine.world import batch_of
-
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.identity import identity_of
 from headwater.engine.work import Work
@@ -14,6 +10,9 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
 from headwater.sql.expr import Call, Const, Expr
 from headwater.sql.relation import Distinct, Group, Join, Mark, Relation, RelColumn, Scan
+from tests.engine.operators.oracle import Oracle
+from tests.engine.operators.world import compare, deltas_of, rows_of, shown
+from tests.engine.world import batch_of
 
 INTEGER = Type.INTEGER
 

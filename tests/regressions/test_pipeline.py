@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.byhand import Works
 
 from headwater.model.errors import LogError
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.records import Schema, Subscribe, encode_control
+from tests.support.byhand import Works
 
 Make = Callable[..., Works]
 

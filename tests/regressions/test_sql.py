@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from tests.sql.written import TABLE, filled
 
 from headwater.model.errors import SqlError
 from headwater.model.value import Type
 from headwater.sql.bind import bind
 from headwater.sql.render import render
+from tests.sql.written import TABLE, filled
 
 CASES = ("id IS NOT DISTINCT FROM id IS NOT FALSE",)
 

@@ -6,11 +6,11 @@ import sqlite3
 from collections import Counter
 
 import pytest
-from tests.sql.evaluator import rows_of
-from tests.sql.test_golden import SCRIPT, TABLES
 
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
+from tests.sql.evaluator import rows_of
+from tests.sql.test_golden import SCRIPT, TABLES
 
 CASES = (
     "SELECT a FROM pairs x RIGHT JOIN (SELECT a + 1 AS a FROM pairs) USING (a)",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.sources.replica import Replica, drain
 
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.sources import open_source
 from headwater.sources.memory import MemorySource
 from headwater.sources.source import SchemaChange, Source
+from tests.sources.replica import Replica, drain
 
 
 @pytest.fixture

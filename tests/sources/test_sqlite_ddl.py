@@ -6,12 +6,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.sources.replica import Replica, drain
 
 from headwater.model.change import Change, Transaction
 from headwater.model.value import Type
 from headwater.sources.source import SchemaChange
 from headwater.sources.sqlite import SqliteSource
+from tests.sources.replica import Replica, drain
 
 
 def start(source: SqliteSource, db: sqlite3.Connection) -> Replica:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.sources.replica import Replica
 
 from headwater.model.change import Transaction
 from headwater.sources.source import SchemaChange, Source
 from headwater.sources.sqlite import SqliteSource
+from tests.sources.replica import Replica
 
 WRITER = Path(__file__).with_name("writer.py")
 FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))

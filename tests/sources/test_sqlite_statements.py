@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.sources.replica import Replica, drain
 
 from headwater.model.change import Change, Transaction
 from headwater.sources.source import SchemaChange
 from headwater.sources.sqlite import SqliteSource
+from tests.sources.replica import Replica, drain
 
 TABLES = {
     "alias": "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT UNIQUE, b INT, c)",

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sources.conftest import Connect
-from tests.sources.replica import drain
 
 from headwater.model.change import Transaction
 from headwater.sources import sqlite_pins
 from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite_triggers import POSITION
 from headwater.sources.sqlite_wal import HEADER_BYTES, WalReader, checksums, parse_header, read_commits
+from tests.sources.conftest import Connect
+from tests.sources.replica import drain
 
 
 def slow_checksum(words: list[int], s0: int, s1: int) -> tuple[int, int]:

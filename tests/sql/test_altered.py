@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.sql.bind import bind
 from tests.sql.queries import World, world
 from tests.sql.test_relations import check
 from tests.sql.written import FUZZ
-
-from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.sql.bind import bind
 
 _COLUMN = r"\bt?\w\d*\.\w+\b"
 _WRAPS = (

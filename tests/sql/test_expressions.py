@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 
 from hypothesis import given, note
-from tests.sql.written import TABLE, examples, expressions, filled, rows
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.value import Row, Type
 from headwater.sql.bind import bind
 from headwater.sql.expr import Expr
 from headwater.sql.render import render
+from tests.sql.written import TABLE, examples, expressions, filled, rows
 
 Answer = list[tuple[object, bytes]] | str
 _TYPES = {"integer": Type.INTEGER, "real": Type.REAL, "text": Type.TEXT, "blob": Type.BLOB}

@@ -8,9 +8,9 @@ import sqlite3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sql.written import examples
 
 from headwater.sql.literal import _as_product, evaluate, read_number, with_affinity, write
+from tests.sql.written import examples
 
 _reals = st.floats(allow_nan=False)
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -7,14 +7,13 @@ import sqlite3
 from collections import Counter
 from random import Random
 
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
+from headwater.sql.bind import bind
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks
 from tests.sql.test_relations import uncertain
 from tests.sql.written import FUZZ
-
-from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from headwater.sql.bind import bind
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\[[^\]]*\]|`[^`]*`|\w+|<>|<=|>=|==|!=|\|\||<<|>>|->>|->|\S")
 _STRANGE = """NOT IS NULL ( ) , COLLATE AS BETWEEN AND IN CASE WHEN END ESCAPE ISNULL - + ~ . * INTERVAL ANY ILIKE

@@ -7,14 +7,14 @@ import sqlite3
 from typing import Any
 
 import pytest
-from tests.sql.test_golden import SCRIPT, TABLES
-from tests.sql.written import TABLE, filled
 
 from headwater.model.errors import SqlError
 from headwater.model.value import Value
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
 from headwater.sql.expr import Const
+from tests.sql.test_golden import SCRIPT, TABLES
+from tests.sql.written import TABLE, filled
 
 
 def _constants(sql: str, params: Any) -> list[Value]:

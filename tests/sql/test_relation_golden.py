@@ -9,14 +9,14 @@ import sqlite3
 from collections import Counter
 
 import pytest
-from tests.sql.evaluator import rows_of
-from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled
-from tests.sql.test_relations import uncertain
 
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
 from headwater.sql.literal import write
 from headwater.sql.tree import key_text, tree
+from tests.sql.evaluator import rows_of
+from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled
+from tests.sql.test_relations import uncertain
 
 NAME = "relations.txt"
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
-from tests.sql.evaluator import rows_of
-from tests.sql.queries import World, world
-from tests.sql.written import FUZZ
-
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Row
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
 from headwater.sql.query import Query
 from headwater.sql.relation import Group, Relation, Top, inputs_of
+from tests.sql.evaluator import rows_of
+from tests.sql.queries import World, world
+from tests.sql.written import FUZZ
 
 SEEDS = range(600 * FUZZ)
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.databases import Place, values
 from websockets.sync.client import ClientConnection, connect
 
 import headwater
+from tests.support.databases import Place, values
 
 
 class Neighbour:

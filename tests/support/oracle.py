@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.shop import SCHEMA, unpacked
-
 from headwater.model.emission import Fields
 from headwater.plan.planner import Planned, effective_sql, plan
 from headwater.sources import open_source
+from tests.support.shop import SCHEMA, unpacked
 
 
 class Oracle:

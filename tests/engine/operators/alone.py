@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tests.engine.operators.world import rows_of
-from tests.engine.world import batch_of
 
 from headwater.engine.operators.bag import Bag
 from headwater.engine.operators.batch import Batch, identified, table_of
@@ -18,6 +16,8 @@ from headwater.model.schema import Table
 from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import ColumnRef
 from headwater.sql.relation import RelColumn, Scan
+from tests.engine.operators.world import rows_of
+from tests.engine.world import batch_of
 
 Bags = Sequence[Counter[Row]]
 Naive = Callable[[Bags], Counter[Row]]

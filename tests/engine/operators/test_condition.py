@@ -6,9 +6,6 @@ import itertools
 import random
 
 import pytest
-from tests.engine.operators.oracle import Oracle
-from tests.engine.operators.world import compare, ref, rows_of, shown
-from tests.engine.world import FUZZ, batch_of
 
 from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.condition import Condition
@@ -18,6 +15,9 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import Call
 from headwater.sql.relation import Join, RelColumn, Scan
+from tests.engine.operators.oracle import Oracle
+from tests.engine.operators.world import compare, ref, rows_of, shown
+from tests.engine.world import FUZZ, batch_of
 
 Kind = tuple[str, Type, tuple[Value, ...]]
 KINDS: tuple[Kind, ...] = (

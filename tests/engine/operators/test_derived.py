@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.engine.operators.world import compare, deltas_of, ref, rows_of
-from tests.engine.world import batch_of
 
 from headwater.engine.operators.derived import Derived
 from headwater.engine.work import Work
@@ -31,6 +29,8 @@ from headwater.sql.relation import (
     Scan,
     Top,
 )
+from tests.engine.operators.world import compare, deltas_of, ref, rows_of
+from tests.engine.world import batch_of
 
 INTEGER = Type.INTEGER
 T, U = (

@@ -6,8 +6,6 @@ import random
 from collections import Counter
 
 import pytest
-from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, bags_at, batch, check, equal, random_updates, ref
-from tests.engine.world import FUZZ
 
 from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.exists import ExistsOperator, MarkOperator
@@ -17,6 +15,8 @@ from headwater.engine.work import Work
 from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import Call
 from headwater.sql.relation import Exists, Mark, RelColumn
+from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, bags_at, batch, check, equal, random_updates, ref
+from tests.engine.world import FUZZ
 
 ON = Call("=", (ref(LEFT[0]), ref(RIGHT[0])), Type.INTEGER)
 MARK = RelColumn("m", Type.INTEGER)

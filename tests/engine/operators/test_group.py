@@ -8,9 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from tests.engine.operators.alone import Update, batch, counted
-from tests.engine.operators.world import rows_of
-from tests.engine.world import FUZZ
 
 from headwater.engine.operators.batch import Batch, nothing, table_of
 from headwater.engine.operators.failures import Failures
@@ -21,6 +18,9 @@ from headwater.model.schema import Table
 from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import Call, ColumnRef, Const, OrderKey, Output
 from headwater.sql.relation import Aggregate, Group, RelColumn, Scan
+from tests.engine.operators.alone import Update, batch, counted
+from tests.engine.operators.world import rows_of
+from tests.engine.world import FUZZ
 
 K = RelColumn("k", Type.INTEGER, "INTEGER")
 FUNCTIONS = ("count", "sum", "total", "avg", "min", "max")

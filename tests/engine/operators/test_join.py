@@ -6,8 +6,6 @@ from collections import Counter
 from typing import get_args
 
 import pytest
-from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, check, equal, ref
-from tests.engine.world import FUZZ
 
 from headwater.engine.operators import hot
 from headwater.engine.operators.batch import table_of
@@ -17,6 +15,8 @@ from headwater.engine.work import Work
 from headwater.model.value import Row, Type
 from headwater.sql.expr import Call, Expr
 from headwater.sql.relation import Join, JoinKind
+from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, check, equal, ref
+from tests.engine.world import FUZZ
 
 SAME_KEY = Call("=", (ref(LEFT[0]), ref(RIGHT[0])), Type.INTEGER)
 BELOW = Call("<", (ref(LEFT[0]), ref(RIGHT[0])), Type.INTEGER)

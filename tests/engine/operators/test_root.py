@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.operators.world import Folded, compare, deltas_of
-from tests.engine.world import batch_of
 
 from headwater.engine.conform import Shape
 from headwater.engine.operators.derived import Derived
@@ -16,6 +14,8 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import ColumnRef
 from headwater.sql.relation import Aggregate, Group, Join, JoinKind, Relation, RelColumn, Scan
+from tests.engine.operators.world import Folded, compare, deltas_of
+from tests.engine.world import batch_of
 
 IS, JS = (
     Table(name, (Column("id", Type.INTEGER, "INTEGER"), Column("x", Type.INTEGER, "INTEGER")), ("id",))

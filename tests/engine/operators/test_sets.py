@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, Update, batch, check, counted
-from tests.engine.world import FUZZ
 
 from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.sets import SetsOperator, distinct, set_operator
 from headwater.engine.work import Work
 from headwater.model.value import Row, Type
 from headwater.sql.relation import RelColumn, SetKind, SetOperation
+from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, Update, batch, check, counted
+from tests.engine.world import FUZZ
 
 OUT = (RelColumn("u.k", Type.INTEGER, "INTEGER"), RelColumn("u.v", Type.TEXT, "TEXT"))
 LOOSE = (RelColumn("u.k", Type.INTEGER, "INTEGER"), RelColumn("u.v", Type.TEXT, "TEXT", "NOCASE"))

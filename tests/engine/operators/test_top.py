@@ -6,8 +6,6 @@ import random
 from collections import Counter
 
 import pytest
-from tests.engine.operators.alone import LEFT, Bags, L, check, ref
-from tests.engine.world import FUZZ
 
 from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.failures import Failures
@@ -18,6 +16,8 @@ from headwater.model.keys import encode_value
 from headwater.model.value import Row
 from headwater.sql.expr import OrderKey
 from headwater.sql.relation import Top
+from tests.engine.operators.alone import LEFT, Bags, L, check, ref
+from tests.engine.world import FUZZ
 
 ORDER = (OrderKey(ref(LEFT[1]), descending=True, nulls_first=False), OrderKey(ref(LEFT[0])))
 

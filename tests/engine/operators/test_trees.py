@@ -7,15 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.engine.operators.oracle import Oracle
-from tests.engine.operators.world import Folded, Relations, World, deltas_of, nodes, random_world, rows_of, shown
-from tests.engine.world import FUZZ, batch_of
-
 from headwater.engine.operators.derived import Derived
 from headwater.engine.work import Work
 from headwater.model.change import Transaction
 from headwater.model.value import Row
 from headwater.sql.relation import Relation
+from tests.engine.operators.oracle import Oracle
+from tests.engine.operators.world import Folded, Relations, World, deltas_of, nodes, random_world, rows_of, shown
+from tests.engine.world import FUZZ, batch_of
 
 _KINDS = {
     *("Scan", "Values", "Filter", "Project", "Join", "Exists", "Mark", "Group", "Distinct", "SetOperation", "Top"),

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from tests.engine.world import Origin, delta_of
-
 from headwater.engine.delta import Delta
 from headwater.engine.operators.derived import Derived
 from headwater.model.change import Transaction
@@ -36,6 +34,7 @@ from headwater.sql.relation import (
     columns_of,
     inputs_of,
 )
+from tests.engine.world import Origin, delta_of
 
 _SHAPE = (
     (Type.INTEGER, "BINARY"),
