@@ -323,7 +323,7 @@ def test_a_result_that_grows_too_large_is_closed_with_the_limit(tmp_path: Path) 
             assert few.wait(position) and values(few) == [0, 1, 2]
             with pytest.raises(headwater.HeadwaterError, match=r"closed: .*5"):
                 here.db.query("SELECT id FROM t", live=True)
-            here.write("DELETE FROM t WHERE id > 2")
+            assert few.wait(here.write("DELETE FROM t WHERE id > 2"))
             assert sorted(values(here.db.query("SELECT id FROM t", live=True))) == [0, 1, 2]
             other.lives()
 
