@@ -37,6 +37,8 @@ SMALL = Size(customers=20, orders=60, orders_max=120)
 WAIT_S = 90.0
 SPARK = [pytest.mark.spark, pytest.mark.slow]
 
+pytestmark = pytest.mark.slow
+
 
 def _params(*languages: str) -> list[object]:
     found = blocks(*languages)

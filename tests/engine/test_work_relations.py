@@ -39,6 +39,8 @@ QUERIES = {
     "top-k inside": "SELECT z.id, w FROM (SELECT id, uid FROM t ORDER BY v DESC LIMIT 100) AS z JOIN u ON u.id = z.uid",
 }
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def rows(count: int) -> dict[str, pa.RecordBatch]:

@@ -29,6 +29,7 @@ class Recorded:
         live.listen(lambda emission: self.emissions.append(emission) if emission is not None else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("cells", ["1x1", "2x1"])
 @pytest.mark.parametrize("queries", [shop.QUERIES, shop.RELATIONAL], ids=["one-table", "relational"])

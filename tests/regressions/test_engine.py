@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 
+from headwater.engine.dataflow import Dataflow
 from headwater.engine.expression import Expressions
 from headwater.engine.filter import Filter
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
+from headwater.plan.planner import plan
 from headwater.sql.bind import bind
 
 T = Table("t", (Column("i", Type.INTEGER, "INTEGER"),), ("i",))
@@ -31,3 +35,17 @@ def test_and_in_where_stops_at_what_is_false() -> None:
     assert filtered.failed == {}
     assert filtered.passed is not None
     assert filtered.passed.tolist() == [False, True]
+
+
+def test_a_cell_that_owns_no_part_of_a_relation_forgets_it_with_its_table(tmp_path: Path) -> None:
+    """Its template stayed in the saved state, and loading that asked for a table that was gone."""
+    tables = [Table(name, (Column("id", Type.INTEGER), Column("y", Type.INTEGER)), key=("id",)) for name in "ac"]
+    planned = plan("SELECT id FROM a WHERE EXISTS (SELECT 1 FROM c WHERE c.y = a.id)", tables)
+    for q in range(2):
+        flow = Dataflow(partition=(q, 2))
+        for table in tables:
+            flow.define(table)
+        flow.activate(planned.template, {"a": [], "c": []})
+        flow.drop("c", 1, "gone")
+        saved = flow.save(tmp_path)
+        assert not Dataflow.load(tmp_path, saved.document, partition=(q, 2)).knows(planned.template.id)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sql.bind import bind
 from tests.sql.queries import World, world
@@ -27,6 +29,8 @@ _ALTERATIONS: tuple[tuple[str, Sequence[str]], ...] = (
     (r" (AND|OR) ", (" AND ", " OR ")),
     (r"\b(max|min|sum|count|avg|total)\((?!\*)", ("max(", "min(", "sum(", "count(", "avg(", "count(DISTINCT ")),
 )
+
+pytestmark = pytest.mark.slow
 
 
 def altered(random: Random, sql: str) -> str:

@@ -99,7 +99,12 @@ class Dataflow:
         known = self._shapes.get(table.name)
         if known is None or known.table.columns == table.columns[: len(known.table.columns)]:
             return []
-        return [name for name, each in self._derived.items() if table.name in each.base_tables]
+        return sorted(self._relations_over(table.name))
+
+    def _relations_over(self, table: str) -> set[str]:
+        """By the templates, not by what is kept: a cell may know a relation of which it holds nothing."""
+        relations = (live.template for live in self._live.values() if live.template.relation is not None)
+        return {template.table for template in relations if table in template.tables}
 
     def _rebind(self, live: Live, table: Table) -> None:
         """Sort keys may have become longer; what they say of the rows there are is the same."""
@@ -111,7 +116,7 @@ class Dataflow:
 
     def drop(self, table: str, tx: int, reason: str) -> list[int]:
         """The instances that end with their table, or with a relation over it; each is told why."""
-        over = [name for name, each in self._derived.items() if table in each.base_tables or table == name]
+        over = self._relations_over(table)
         ended = [window for name in {table, *over} for window in self._drop(name, tx, reason)]
         return [window.instance.id for window in ended]
 

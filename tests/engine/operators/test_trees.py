@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from headwater.engine.operators.derived import Derived
 from headwater.engine.work import Work
 from headwater.model.change import Transaction
@@ -21,6 +23,8 @@ _KINDS = {
 }
 
 _TRIES = 4
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(slots=True)
