@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
-from tests.support.missing import leave_out
+from tests.support.missing import CHROMIUM, leave_out
 
 _QUICK_S = 0.03
+_CHROMIUM_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
 _LEFT_OUT = pytest.StashKey[list[str]]()
 
 
@@ -20,6 +25,15 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (headwater.gateway.hub, headwater.pipeline.capture, headwater.pipeline.inline):
         monkeypatch.setattr(module, "_WAIT_S", _QUICK_S)
     yield
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One real browser for the whole run: playwright has one loop a process."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_FLAGS.split())
+        yield browser
+        browser.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

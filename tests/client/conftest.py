@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
-
-from tests.support.missing import CHROMIUM
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[2]
 SERVED = {
@@ -19,10 +17,6 @@ SERVED = {
     "/static/": ROOT / "src/headwater/gateway/static",
     "/vectors/": ROOT / "tests/vectors",
 }
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -55,14 +49,6 @@ def files_url() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
