@@ -10,6 +10,7 @@ import pytest
 
 import headwater
 from headwater.client.aio import AsyncDatabase
+from tests.support.looping import run
 
 Story = Callable[[AsyncDatabase], Awaitable[None]]
 
@@ -21,7 +22,7 @@ def told(tmp_path: Path, story: Story) -> None:
             await db.executemany("INSERT INTO t VALUES (?, ?)", [(1, 10), (2, 20)])
             await story(db)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_queries_and_writes(tmp_path: Path) -> None:

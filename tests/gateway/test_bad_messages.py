@@ -21,6 +21,7 @@ from headwater.gateway.serving import listen
 from headwater.gateway.socket import Outbox
 from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
+from tests.support.looping import run
 from tests.support.neighbours import Neighbour, Raw, neighbour, raw
 from tests.support.processes import eventually
 
@@ -286,7 +287,7 @@ def test_a_flooded_outbox_keeps_what_nothing_makes_up_for() -> None:
         outbox.ring()
         assert await outbox.take() == [b"fresh"] and not outbox.hopeless
 
-    asyncio.run(flood())
+    run(flood())
 
 
 def _caught_up(speaker: Raw, last: int) -> list[Any]:
