@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from headwater.model.keys import Uint64s, encode_columns, hash_all
+from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
 from headwater.model.value import Type, Value, from_array, to_array
 
@@ -27,8 +27,8 @@ def key_hashes(table: Table, rows: pa.RecordBatch) -> Uint64s:
     """Identities in a table with a key. 0 is kept free: it means absent."""
     columns = [table.column(name) for name in table.key]
     arrays = [rows.column(table.index(name)) for name in table.key]
-    encoded = encode_columns(arrays, [column.type for column in columns], [column.collation for column in columns])
-    return np.maximum(hash_all(encoded), np.uint64(1))
+    hashes = hash_columns(arrays, [column.type for column in columns], [column.collation for column in columns])
+    return np.maximum(hashes, np.uint64(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class RowHashes:
 
 
 def row_hashes(table: Table, rows: pa.RecordBatch) -> RowHashes:
-    plain = encode_columns(rows.columns, [c.type for c in table.columns], [c.collation for c in table.columns])
+    plain = hash_columns(rows.columns, [c.type for c in table.columns], [c.collation for c in table.columns])
     exact = [_exact(rows.column(n), column.type) for n, column in enumerate(table.columns)]
     defaults = [_exact(to_array([column.default], column.type), column.type)[0] for column in table.columns]
     short = [b"".join(_stripped(row, defaults)) for row in zip(*exact, strict=True)]
-    return RowHashes(hash_all(plain), hash_all(short))
+    return RowHashes(plain, hash_all(short))
 
 
 def _exact(array: pa.Array, type: Type) -> list[bytes]:

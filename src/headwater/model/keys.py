@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from headwater.model.value import Row, Type, Value, from_array
+from headwater.model.xxh3 import hash_array
 
 _NUMBER, _TEXT, _BLOB = b"\x02", b"\x03", b"\x04"
 _NULL_FIRST, _NULL_LAST = b"\x01", b"\xfe"  # final bytes: below and above every tag, inverted ones too
@@ -24,8 +25,10 @@ _END = b"\x00\x00"
 _INVERTED = bytes(255 - byte for byte in range(256))
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
-_NUMBER_BYTES = 11
+_NUMBERS = np.dtype([("tag", "u1"), ("ordered", ">u8"), ("residual", ">u2")])
 _SCALAR_ROWS_MAX = 24  # below it Python beats the set-up of the vectorised form
+_HASHED_ROWS_MIN = 512  # below it one call a row beats the set-up of hashing all at once
+_CHUNK_ROWS = 1 << 14  # hashed at once: their encodings need not all be there together
 
 Uint64s = npt.NDArray[np.uint64]
 
@@ -61,7 +64,11 @@ def encode_columns(
     """The encoded row of each place: what `encode_value` gives for its values, joined."""
     descending = descending or (False,) * len(arrays)
     nulls_first = nulls_first or (True,) * len(arrays)
-    columns = [_column(*each) for each in zip(arrays, types, collations, descending, nulls_first, strict=True)]
+    each = list(zip(arrays, types, collations, descending, nulls_first, strict=True))
+    if len(arrays[0]) > _SCALAR_ROWS_MAX:
+        whole: list[bytes] = _joined([_column(*one) for one in each]).to_pylist()
+        return whole
+    columns = [_values(*one) for one in each]
     return columns[0] if len(columns) == 1 else [b"".join(row) for row in zip(*columns, strict=True)]
 
 
@@ -75,7 +82,25 @@ def hash_row(values: Row, collations: Sequence[str]) -> int:
 
 
 def hash_columns(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str]) -> Uint64s:
-    return hash_all(encode_columns(arrays, types, collations))
+    """What `hash_row` gives for each place."""
+    if len(arrays[0]) < _HASHED_ROWS_MIN:
+        return hash_all(encode_columns(arrays, types, collations))
+    starts = range(0, len(arrays[0]), _CHUNK_ROWS)
+    chunks = ([array.slice(start, _CHUNK_ROWS) for array in arrays] for start in starts)
+    return np.concatenate([hash_array(_encoded(chunk, types, collations)) for chunk in chunks])
+
+
+def _encoded(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str]) -> pa.Array:
+    pairs = zip(arrays, types, collations, strict=True)
+    return _joined([_column(array, type, collation, False, True) for array, type, collation in pairs])
+
+
+def _joined(columns: Sequence[pa.Array]) -> pa.Array:
+    return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, _scalar(b""))
+
+
+def _scalar(raw: bytes) -> pa.Scalar:
+    return pa.scalar(raw, pa.large_binary())
 
 
 def hash_all(encoded: Sequence[bytes]) -> Uint64s:
@@ -120,33 +145,38 @@ def _nocase(raw: bytes) -> bytes:
     return head.lower() + (b"\x00\xff" + _escaped(struct.pack(">Q", len(raw))) if nul else b"")
 
 
-def _column(array: pa.Array, type: Type, collation: str, descending: bool, nulls_first: bool) -> list[bytes]:
-    if len(array) > _SCALAR_ROWS_MAX:
-        if type is Type.INTEGER or type is Type.REAL:
-            return _numbers(array, type, descending, nulls_first)
-        if type is not Type.ANY and not descending and not _irregular(array, type, collation):
-            return _strings(array, type, collation, nulls_first)
+def _values(array: pa.Array, type: Type, collation: str, descending: bool, nulls_first: bool) -> list[bytes]:
     return [
         encode_value(value, collation=collation, descending=descending, nulls_first=nulls_first)
         for value in from_array(array, type)
     ]
 
 
-def _numbers(array: pa.Array, type: Type, descending: bool, nulls_first: bool) -> list[bytes]:
-    null = np.asarray(array.is_null(nan_is_null=True))
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-    doubles, residuals = _floors(numbers) if type is Type.INTEGER else (numbers + 0.0, np.zeros(len(array), np.int64))
+def _column(array: pa.Array, type: Type, collation: str, descending: bool, nulls_first: bool) -> pa.Array:
+    """The encoded values as large binary, with no NULL among them."""
+    if type is Type.INTEGER or type is Type.REAL:
+        return _numbers(array, type, descending, nulls_first)
+    if type is not Type.ANY and not descending and not _irregular(array, type, collation):
+        return _strings(array, type, collation, nulls_first)
+    return pa.array(_values(array, type, collation, descending, nulls_first), pa.large_binary())
+
+
+def _numbers(array: pa.Array, type: Type, descending: bool, nulls_first: bool) -> pa.Array:
+    null = array.is_null(nan_is_null=True)
+    numbers = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
+    doubles, residuals = _floors(numbers) if type is Type.INTEGER else (numbers + 0.0, 0)
     bits = doubles.view(np.uint64)
     ordered = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(_SIGN))
-    table = np.empty((len(array), _NUMBER_BYTES), dtype=np.uint8)
-    table[:, 0] = _NUMBER[0]
-    table[:, 1:9] = ordered.astype(">u8").view(np.uint8).reshape(-1, 8)
-    table[:, 9:] = residuals.astype(">u2").view(np.uint8).reshape(-1, 2)
-    whole = (~table if descending else table).tobytes()
-    encoded = [whole[at : at + _NUMBER_BYTES] for at in range(0, len(whole), _NUMBER_BYTES)]
-    for place in np.flatnonzero(null).tolist():
-        encoded[place] = _NULL_FIRST if nulls_first else _NULL_LAST
-    return encoded
+    table = np.empty(len(array), _NUMBERS)
+    table["tag"], table["ordered"], table["residual"] = _NUMBER[0], ordered, residuals
+    raw = ~table.view(np.uint8) if descending else table
+    ends = np.arange(0, (len(array) + 1) * _NUMBERS.itemsize, _NUMBERS.itemsize)
+    encoded = pa.Array.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+    return pc.if_else(null, _null(nulls_first), encoded) if null.true_count else encoded
+
+
+def _null(first: bool) -> pa.Scalar:
+    return _scalar(_NULL_FIRST if first else _NULL_LAST)
 
 
 def _floors(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -164,10 +194,8 @@ def _irregular(array: pa.Array, type: Type, collation: str) -> bool:
     return bool(pc.any(pc.match_substring(raw, b"\x00")).as_py())
 
 
-def _strings(array: pa.Array, type: Type, collation: str, nulls_first: bool) -> list[bytes]:
+def _strings(array: pa.Array, type: Type, collation: str, nulls_first: bool) -> pa.Array:
     text = pc.ascii_lower(array) if type is Type.TEXT and collation == "NOCASE" else array
-    parts = [pa.scalar(part, pa.large_binary()) for part in (_TEXT if type is Type.TEXT else _BLOB, _END, b"")]
-    joined = pc.binary_join_element_wise(parts[0], text.cast(pa.large_binary()), parts[1], parts[2])
-    null = pa.scalar(_NULL_FIRST if nulls_first else _NULL_LAST, pa.large_binary())
-    encoded: list[bytes] = joined.fill_null(null).to_pylist()
-    return encoded
+    tag = _scalar(_TEXT if type is Type.TEXT else _BLOB)
+    joined = pc.binary_join_element_wise(tag, text.cast(pa.large_binary()), _scalar(_END), _scalar(b""))
+    return joined.fill_null(_null(nulls_first)) if joined.null_count else joined

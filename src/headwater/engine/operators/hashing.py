@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import xxhash
 
-from headwater.model.keys import Uint64s, encode_columns, encode_value, hash_all, hash_encoded
+from headwater.model.keys import Uint64s, encode_value, hash_all, hash_columns, hash_encoded
 from headwater.model.value import Type, Value, from_array
+from headwater.model.xxh3 import hash_array
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x6E756C6C6E756C6C)
 _FRACTION = np.uint64(0x7265616C00000000)
 _INT_MIN, _INT_END = -(2.0**63), 2.0**63
+_WHOLE_ROWS_MIN = 1024  # below it one call a row beats the set-up of hashing all at once
 _SHIFTS = tuple(np.uint64(each) for each in (30, 27, 31, 1, 63))
 
 
@@ -65,15 +66,16 @@ def _key(array: pa.Array, type: Type, collation: str) -> Uint64s:
         case Type.ANY:
             return _mixed_column(from_array(array, type), collation)
         case _:
-            return _with_nulls(hash_all(encode_columns([array], [type], [collation])), array)
+            return _with_nulls(hash_columns([array], [type], [collation]), array)
 
 
 def _exact(array: pa.Array, type: Type) -> Uint64s:
     if type in (Type.INTEGER, Type.REAL):
         return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
-    digest = xxhash.xxh3_64_intdigest
-    raw = array.cast(pa.large_binary()).fill_null(b"").to_pylist()
-    return _with_nulls(np.fromiter((digest(each) for each in raw), np.uint64, len(raw)), array)
+    raw = array.view(pa.large_binary())
+    raw = raw.fill_null(b"") if array.null_count else raw
+    hashes = hash_array(raw) if len(raw) >= _WHOLE_ROWS_MIN else hash_all(raw.to_pylist())
+    return _with_nulls(hashes, array)
 
 
 def _numbers(array: pa.Array) -> npt.NDArray[Any]:

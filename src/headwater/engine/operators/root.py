@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.engine.delta import RENAMES, Delta
 from headwater.engine.operators.batch import Batch, Bools, Int64s
 from headwater.engine.operators.identity import Identity
-from headwater.model.keys import Uint64s, encode_columns, hash_all
+from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
 
 Renames = Mapping[str, Mapping[tuple[int, int], int]]  # base table → (tx, old key hash) → new key hash
@@ -64,7 +64,9 @@ class Root:
 
     def _hashes(self, batch: Batch) -> Uint64s:
         """What renames call the rows: the hash of the identity columns, as the log does."""
-        return hash_all(_encoded(batch.rows, self._table, self._table.identity))
+        columns = [self._table.column(name) for name in self._table.identity]
+        arrays = [batch.rows.column(self._table.index(name)) for name in self._table.identity]
+        return hash_columns(arrays, [column.type for column in columns], [column.collation for column in columns])
 
     def _lone_rows(self, batch: Batch, hashes: Uint64s, renames: Renames) -> list[_Row]:
         identity = self._identity or ()
