@@ -253,7 +253,9 @@ def test_activation_folds_in_the_changes_made_since(key: tuple[str, ...]) -> Non
         batches.append(delta.remove_column(delta.num_columns - 2))
     flow = Dataflow()
     flow.define(table)
-    subscribers = [Subscriber(plan(sql, [table])) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")]
+    subscribers = [
+        Subscriber(plan(sql, [table]), bool(table.key)) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")
+    ]
     for subscriber in subscribers:
         assert flow.needs_rows(subscriber.planned.template)
         flow.activate(subscriber.planned.template, {"t": batches})
@@ -309,7 +311,7 @@ def test_a_new_schema_in_the_middle_changes_no_result(key: tuple[str, ...], seed
     origin, flow = Origin(table, rng), Dataflow(limits=Limits(run_rows_min=8))
     flow.define(table)
     origin.transaction(20)
-    subscribers = [Subscriber(random_plan(table, rng)) for _ in range(6)]
+    subscribers = [Subscriber(random_plan(table, rng), bool(table.key)) for _ in range(6)]
     for subscriber in subscribers:
         start(flow, origin, subscriber.planned, 1)
     with oracle_of(table) as oracle:

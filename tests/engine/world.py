@@ -249,9 +249,10 @@ def random_plan(table: Table, rng: random.Random) -> Planned:
 
 @dataclass(slots=True)
 class Subscriber:
-    """A result held only by applying what was emitted."""
+    """A result held only by applying what was emitted. Without a key a row is nothing but what it shows."""
 
     planned: Planned
+    keyed: bool = True
     state: State = field(default_factory=State)
     last: int = 0
 
@@ -276,7 +277,8 @@ class Subscriber:
         assert len(set(self.state.hashes)) == len(self.state.hashes)
 
     def shown(self) -> object:
-        pairs = [(hash, repr(row)) for hash, row in zip(self.state.hashes, self.state.rows, strict=True)]
+        hashes = self.state.hashes if self.keyed else [""] * len(self.state.rows)
+        pairs = [(hash, repr(row)) for hash, row in zip(hashes, self.state.rows, strict=True)]
         return pairs if self.planned.template.ordered else sorted(pairs)
 
 

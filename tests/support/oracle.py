@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headwater.engine.operators.identity import identity_of
 from headwater.model.emission import Fields
 from headwater.plan.planner import Planned, effective_sql, plan
+from headwater.plan.template import Template
 from headwater.sources import open_source
 from tests.support.shop import SCHEMA, unpacked
 
@@ -23,6 +25,8 @@ class Oracle:
         self._sql = [effective_sql(one.template, one.instance) for one in self._planned]
         self._names = [[output.name for output in one.template.outputs] for one in self._planned]
         self.ordered = [one.template.ordered for one in self._planned]
+        keys = {table.name: table.key for table in tables}
+        self.keyed = [_keyed(one.template, keys) for one in self._planned]
 
     def states(self) -> Iterator[tuple[int, list[list[Fields]]]]:
         """The rows of every query after each journalled transaction, and before the first (with id 0)."""
@@ -67,6 +71,11 @@ def _tables(path: Path) -> tuple[Any, ...]:
         return source.tables()
     finally:
         source.close()
+
+
+def _keyed(template: Template, keys: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether something besides the values that are shown says who a row is."""
+    return bool(keys[template.table]) if template.relation is None else identity_of(template.relation) is not None
 
 
 def _given(params: tuple[Any, ...]) -> Any:

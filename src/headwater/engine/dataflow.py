@@ -7,7 +7,7 @@ input up to t, however the input is cut into steps. It never reads a clock, open
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from headwater.engine.delta import Delta, merge, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
+from headwater.engine.names import Names
 from headwater.engine.operators.derived import Derived
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
@@ -58,6 +59,7 @@ class Live:
 
     template: Template
     program: Program
+    widths: Mapping[str, int]
     params: Params = field(default_factory=Params)
 
 
@@ -143,7 +145,7 @@ class Dataflow:
             return self._owns(template) and template.table not in self._derived
         return self._owns(template) and (template.table, template.keys) not in self._arrangements
 
-    def activate(self, template: Template, rows: Rows | None) -> None:
+    def activate(self, template: Template, rows: Rows | None, widths: Mapping[str, int] | None = None) -> None:
         """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no.
 
         A batch with a further column, `diff`, adds and takes away rows: changes made since the others were read.
@@ -155,7 +157,8 @@ class Dataflow:
             self._arrange(template, self._shapes[template.table].table, whole)
         table = self._shape_of(template)
         if template.id not in self._live:
-            live = self._live[template.id] = Live(template, Program(template, table))
+            wide = self._widths(template) if widths is None else widths
+            live = self._live[template.id] = Live(template, Program(template, table), wide)
             self._served.setdefault((template.table, template.keys), []).append(live)
 
     def _derive(self, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
@@ -165,6 +168,11 @@ class Dataflow:
         derived = self._derived[template.table] = self._new(template)
         self.define(derived.table)
         return derived.load(rows or {})
+
+    def _widths(self, template: Template) -> dict[str, int]:
+        """How many columns its base tables have now: those that come later are none of a relation's."""
+        relation = template.relation is not None
+        return {name: len(self._shapes[name].table.columns) for name in template.tables} if relation else {}
 
     def _new(self, template: Template) -> Derived:
         assert template.relation is not None
@@ -354,7 +362,7 @@ class Dataflow:
         among = None if len(asked) == len(joined.number) else asked
         seen = live.program.see(changes.rows, changes.id, among)
         before = sum(len(block) for block in self._outbox.blocks[live.template.id])
-        if live.program.ordered or self._troubled(joined, seen, len(changes)):
+        if live.program.ordered or live.program.veiled or self._troubled(joined, seen, len(changes)):
             replay = Replay(
                 live.program, arrangement, changes, joined, seen, self._outbox, self._limits.result_rows_max
             )
@@ -396,19 +404,21 @@ class Dataflow:
             )
             flow._arrangements[table_name, keys] = arrangement
             flow._recount(arrangement)
-        for sql in state.templates:
-            flow._reactivate(template_from_sql(sql, flow.tables), directory, state.derived)
-        for instance, seq, prev in state.windows:
-            flow._open(flow._live[instance.template], instance, seq, prev)
+        for sql, widths in state.templates:
+            flow._reactivate(sql, widths, directory, state.derived)
+        for instance, seq, prev, names in state.windows:
+            flow._open(flow._live[instance.template], instance, seq, prev).names = Names(names)
         flow._hydrate_unordered()
         flow.answers.load(state.answers)
         return flow
 
-    def _reactivate(self, template: Template, directory: Path, derived: Mapping[str, bytes]) -> None:
+    def _reactivate(self, sql: str, widths: Mapping[str, int], directory: Path, derived: Mapping[str, bytes]) -> None:
+        """Bound to its tables as they were: without a key, all columns of a row say which one it is."""
+        template = template_from_sql(sql, {name: _narrow(table, widths) for name, table in self.tables.items()})
         if template.table in derived and template.table not in self._derived:
             self._derived[template.table] = restored = self._new(template)
             restored.restore(directory, derived[template.table])
-        self.activate(template, None)
+        self.activate(template, None, widths)
 
     def _recount(self, arrangement: Arrangement) -> None:
         """How often a key-less row is there; rows in no arrangement are in no result either."""
@@ -432,6 +442,10 @@ class Dataflow:
         return self._live[window.group.template].template
 
 
+def _narrow(table: Table, widths: Mapping[str, int]) -> Table:
+    return replace(table, columns=table.columns[: widths.get(table.name)])
+
+
 def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
     """The step's rows into the arrangement, in time order: what left a transaction before what came."""
     order = np.concatenate((changes.old, changes.new))
@@ -441,6 +455,10 @@ def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Boo
     kept = order >= 0 if mine is None else (order >= 0) & mine[order]
     order, live = order[kept], live[kept]
     arrangement.absorb(hash[order], changes.id[order], live, changes.rows, order)
+
+
+def _named(names: Names, id: Uint64s) -> Uint64s:
+    return np.array([names.of(each) for each in id.tolist()], np.uint64) if names.kept else id
 
 
 def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
@@ -456,7 +474,7 @@ def _result_block(window: Window, types: tuple[Type, ...], id: Uint64s, places: 
         np.full(count, window.seq, np.int64),
         np.full(count, RESULT, np.int8),
         np.zeros(count, np.uint64),
-        id,
+        _named(window.names, id),
         nowhere,
         np.arange(count),
         nowhere,

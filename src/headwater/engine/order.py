@@ -181,11 +181,13 @@ class Frame:
 
 @dataclass(slots=True)
 class Reframed:
-    """`touched`: (touch, old_index, index), None for out of the frame. `left`, `entered`: keys that crossed an edge."""
+    """`touched`: (touch, old_index, index), None for out of the frame. `left`, `entered`: keys that crossed an edge.
+    `stayed`: silent touches in the frame that need no edit."""
 
     touched: list[tuple[Touch, int | None, int | None]] = field(default_factory=list)
     left: list[tuple[bytes, int]] = field(default_factory=list)
     entered: list[tuple[bytes, int]] = field(default_factory=list)
+    stayed: list[Touch] = field(default_factory=list)
 
 
 def move(ranked: Ranked, touches: Sequence[Touch]) -> Moved:
@@ -260,6 +262,7 @@ def _reframe_touched(out: Reframed, moved: Moved, frame: Frame, gaps: _Gaps) -> 
             out.touched.append((touch, at - frame.start, None))
     for rows in quiet.values():
         kept = longest_rising([old_at for old_at, _, _ in rows])
+        out.stayed.extend(touch for n, (_, _, touch) in enumerate(rows) if n in kept)
         out.touched.extend(
             (touch, old_at - frame.start, at - frame.start)
             for n, (old_at, at, touch) in enumerate(rows)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from headwater.engine.names import Names
 from headwater.engine.order import Frame, Ranked
 from headwater.model.keys import encode_row, hash_encoded
 from headwater.model.schema import Table
@@ -22,13 +23,15 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class Window:
-    """An instance as the engine keeps it: the tx of its last emission and of the one before."""
+    """An instance as the engine keeps it: the tx of its last emission and of the one before; `names` are those of rows
+    that are shown under another name than their identity."""
 
     instance: Instance
     group: Group
     frame: Frame
     seq: int = 0
     prev: int = 0
+    names: Names = field(default_factory=Names)
 
     @property
     def rows(self) -> int:

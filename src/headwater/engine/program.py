@@ -18,6 +18,7 @@ from headwater.model.keys import Uint64s, encode_columns
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.plan.template import Template
+from headwater.sql.expr import ColumnRef
 
 Int64s = npt.NDArray[np.int64]
 _FEW_ROWS = 16
@@ -35,11 +36,14 @@ class Seen:
 
 
 class Program:
+    """`veiled`: nothing but what is shown says who a row is, and not every column is shown."""
+
     def __init__(self, template: Template, table: Table) -> None:
         self.template = template
         self._filter = Filter(template.where, table)
         self._project = Project(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
+        self.veiled = not table.key and not _shown(template) >= {column.name for column in table.columns}
 
     @cached_property
     def nothing(self) -> Seen:
@@ -90,6 +94,10 @@ class Program:
         )
         raw = id.astype(">u8").tobytes()
         return [key + raw[8 * n : 8 * n + 8] for n, key in enumerate(encoded)], evaluated.failed
+
+
+def _shown(template: Template) -> set[str]:
+    return {output.expr.name for output in template.outputs if isinstance(output.expr, ColumnRef)}
 
 
 def identity_of(sort_key: bytes) -> int:

@@ -7,6 +7,7 @@ from this step where it has touched them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,15 +17,19 @@ import pyarrow as pa
 
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
+from headwater.engine.names import Names
 from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
 from headwater.engine.params import Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of
+from headwater.engine.veiled import Look, looking_alike, looks_of, undone
 from headwater.model.value import Type
 
 _FETCHED = 1 << 40  # a place in the rows fetched at the end
 Edit = tuple[int, int, int, int, int, int, int, int, int]
 Pair = tuple[int, int, int]  # change, old row, new row
+# What stays and looks the same; what leaves and what enters a window: rows that changed, or keys that crossed an edge.
+Renaming = tuple[list[Touch], list[Touch | bytes], list[Touch | bytes]]
 
 
 @dataclass(slots=True)
@@ -44,11 +49,16 @@ class Replay:
     closed: list[Window] = field(default_factory=list)
     ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
     unseen: dict[Group, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, keys that come
+    before: dict[int, int] = field(default_factory=dict)  # the names of rows before this transaction, by identity
+    shown: list[Look] = field(default_factory=list)  # this step's rows as they look, where that says who they are
     places: list[int] = field(init=False)
     ids: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.places, self.ids = self.seen.place.tolist(), self.changes.id.tolist()
+        if self.program.veiled:
+            self.shown = looks_of(self.seen.pool)
+            self.changes = looking_alike(self.changes, self.joined.number, self.seen.place, self.shown)
 
     def run(self) -> list[Window]:
         """Emits the step; the windows that had to be closed are returned."""
@@ -75,13 +85,16 @@ class Replay:
             yield tx, [(n, old, new) for n, (_, old, new) in part]
 
     def _silent(self) -> list[bool]:
-        """Of each change whether its row looks the same before and after, and is the same row."""
+        """Of each change whether its row looks the same before and after, and is the same row.
+
+        Where nothing else says who a row is, a row that looks the same is the same."""
         changes, place = self.changes, self.seen.place
         both = np.flatnonzero((changes.old >= 0) & (changes.new >= 0))
         both = both[(place[changes.old[both]] >= 0) & (place[changes.new[both]] >= 0)]
         old, new = changes.old[both], changes.new[both]
         silent = np.zeros(len(changes), np.bool_)
-        silent[both] = (changes.id[old] == changes.id[new]) & ~differ(self.seen.pool, place[old], place[new])
+        same = self.program.veiled | (changes.id[old] == changes.id[new])
+        silent[both] = same & ~differ(self.seen.pool, place[old], place[new])
         flags: list[bool] = silent.tolist()
         return flags
 
@@ -169,20 +182,24 @@ class Replay:
         return self.seen.keys[place] if self.program.ordered else b""
 
     def _ordered(self, window: Window, tx: int, reframed: Reframed) -> None:
-        before = len(self.edits)
+        before, names = len(self.edits), window.names
+        if self.program.veiled:
+            self._rename(window, _crossing(reframed))
         for touch, old_index, index in reframed.touched:
             self._edit(window, tx, touch, old_index, index)
         for key, index in reframed.left:
             id = identity_of(key)
-            self._add(window, tx, DELETE, id, 0, index, NOWHERE, self._ref(window.group, id), NOWHERE)
+            self._add(window, tx, DELETE, self._was(id), 0, index, NOWHERE, self._ref(window.group, id), NOWHERE)
         for key, index in reframed.entered:
             id = identity_of(key)
-            self._add(window, tx, INSERT, 0, id, NOWHERE, index, NOWHERE, self._ref(window.group, id))
-        if len(self.edits) > before:
+            self._add(window, tx, INSERT, 0, names.of(id), NOWHERE, index, NOWHERE, self._ref(window.group, id))
+        if len(self.edits) > before and not (self.program.veiled and self._looks_the_same(window, before)):
             self._enter(window, tx, "diff")
 
     def _unordered(self, window: Window, tx: int, touches: list[Touch]) -> None:
         before = len(self.edits)
+        if self.program.veiled:
+            self._rename(window, _coming_and_going(touches))
         for touch in touches:
             if not touch.silent:
                 self._edit(
@@ -199,11 +216,48 @@ class Replay:
         kind = UPDATE if old_index is not None and index is not None else DELETE if index is None else INSERT
         gone, came = (NOWHERE, 0), (NOWHERE, 0)
         if old_index is not None:
-            gone = int(self.seen.place[old]), int(self.changes.id[old])
+            gone = self.places[old], self._was(self.ids[old])
         if index is not None:
-            came = int(self.seen.place[new]), int(self.changes.id[new])
+            came = self.places[new], window.names.of(self.ids[new])
         places = [NOWHERE if at is None else at for at in (old_index, index)]
         self._add(window, tx, kind, gone[1], came[1], *places, gone[0], came[0])
+
+    def _rename(self, window: Window, renaming: Renaming) -> None:
+        """A row that stays and looks the same keeps its name."""
+        stayed, gone, came = renaming
+        ids, old, new = self.ids, self.changes.old, self.changes.new
+        kept = [(ids[old[touch.change]], ids[new[touch.change]]) for touch in stayed]
+        left = [identity_of(one) if isinstance(one, bytes) else ids[old[one.change]] for one in gone]
+        entered = [identity_of(one) if isinstance(one, bytes) else ids[new[one.change]] for one in came]
+        self.before = window.names.turn(kept, left, entered)
+
+    def _was(self, id: int) -> int:
+        """The name of a row before this transaction."""
+        return self.before.get(id, id)
+
+    def _looks_the_same(self, window: Window, start: int) -> bool:
+        """Whether the edits since `start` only exchange rows that look alike: then there are none, and names stay where
+        they were. Rows nobody touched may look alike too: so the whole frame is compared, where it may be the same."""
+        edits, group, frame = self.edits[start:], window.group, window.frame
+        looks = self._looks([ref for edit in edits for ref in edit[7:]])
+        if Counter(looks[0::2]) - Counter([None]) != Counter(looks[1::2]) - Counter([None]) or group.ranked is None:
+            return False
+        ids = [identity_of(key) for key in group.ranked.slice(frame.start, frame.end)]
+        now = self._looks([self._ref(group, id) for id in ids])
+        gone = [(edit[5], (edit[3], look)) for edit, look in zip(edits, looks[0::2], strict=True) if look is not None]
+        came = [edit[6] for edit, look in zip(edits, looks[1::2], strict=True) if look is not None]
+        before = undone([*zip(map(window.names.of, ids), now, strict=True)], gone, came)
+        if [look for _, look in before] != now:
+            return False
+        window.names = Names({id: name for id, (name, _) in zip(ids, before, strict=True) if id != name})
+        del self.edits[start:]
+        return True
+
+    def _looks(self, refs: list[int]) -> list[Look | None]:
+        """Rows as they are shown, by their places in this step's rows or among the fetched; None for no row."""
+        wanted = [self.fetched[ref - _FETCHED] for ref in refs if ref >= _FETCHED]
+        fetched = iter(looks_of(self.program.project(self.arrangement.find(wanted)))) if wanted else iter(())
+        return [None if ref < 0 else next(fetched) if ref >= _FETCHED else self.shown[ref] for ref in refs]
 
     def _add(self, window: Window, *edit: int) -> None:
         self.edits.append((window.instance.id, *edit))  # type: ignore[arg-type]
@@ -229,6 +283,7 @@ class Replay:
     def _recover(self, window: Window, tx: int) -> None:
         """The row that failed is gone: the whole result as it is at this transaction."""
         self._enter(window, tx, "result")
+        window.names = Names()
         group, frame = window.group, window.frame
         if group.ranked is not None:
             ids = [identity_of(key) for key in group.ranked.slice(frame.start, frame.end)]
@@ -281,6 +336,23 @@ def _placed(n: int, old: int, new: int, numbers: list[int]) -> Iterator[tuple[in
         yield left, (n, old, NOWHERE)
     if came >= 0:
         yield came, (n, NOWHERE, new)
+
+
+def _crossing(reframed: Reframed) -> Renaming:
+    """Of an ordered window what stays as it looks, what leaves the frame and what enters it."""
+    both = [touch for touch, was, now in reframed.touched if touch.silent and was is not None and now is not None]
+    stayed = {id(touch) for touch in both}
+    rest = [each for each in reframed.touched if id(each[0]) not in stayed]
+    gone = [touch for touch, was, _ in rest if was is not None]
+    came = [touch for touch, _, now in rest if now is not None]
+    left, entered = ([key for key, _ in keys] for keys in (reframed.left, reframed.entered))
+    return [*both, *reframed.stayed], [*gone, *left], [*came, *entered]
+
+
+def _coming_and_going(touches: list[Touch]) -> Renaming:
+    stayed = [touch for touch in touches if touch.silent and touch.old is not None and touch.new is not None]
+    rest = [touch for touch in touches if not touch.silent]
+    return stayed, [one for one in rest if one.old is not None], [one for one in rest if one.new is not None]
 
 
 def _resolved(ref: int, base: int) -> int:

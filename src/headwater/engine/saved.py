@@ -40,6 +40,7 @@ class SavedState:
 
 class _Live(Protocol):
     template: Template
+    widths: Mapping[str, int]
 
 
 class _ColumnDocument(msgspec.Struct, array_like=True):
@@ -66,6 +67,7 @@ class _WindowDocument(msgspec.Struct, array_like=True):
     offset: int
     seq: int
     prev: int
+    names: dict[int, int]
 
 
 class _Document(msgspec.Struct):
@@ -73,20 +75,20 @@ class _Document(msgspec.Struct):
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
     answers: bytes
-    templates: list[str]
+    templates: list[tuple[str, Mapping[str, int]]]
     windows: list[_WindowDocument]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A document as `load` needs it."""
+    """A document as `load` needs it. A template is its text, and how many columns the tables of its relation had."""
 
     tables: list[Table]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
     answers: bytes
-    templates: list[str]
-    windows: list[tuple[Instance, int, int]]
+    templates: list[tuple[str, Mapping[str, int]]]
+    windows: list[tuple[Instance, int, int, dict[int, int]]]
 
 
 def saved_state(
@@ -102,7 +104,7 @@ def saved_state(
         [(table, keys, names) for (table, keys), names in files.items()],
         {name: one.document for name, one in derived.items()},
         answers,
-        [live.template.sql for live in lives],
+        [(live.template.sql, live.widths) for live in lives],
         [_window_document(window) for window in windows],
     )
     every = [*files.values(), *(one.files for one in derived.values())]
@@ -119,7 +121,8 @@ def _table_document(table: Table) -> _TableDocument:
 def _window_document(window: Window) -> _WindowDocument:
     one = window.instance
     packed = tuple(pack_any(value) for value in one.values)
-    return _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev)
+    names = window.names.kept
+    return _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev, names)
 
 
 def read_document(document: bytes) -> Read:
@@ -130,7 +133,7 @@ def read_document(document: bytes) -> Read:
         read.derived,
         read.answers,
         read.templates,
-        [(_instance(w), w.seq, w.prev) for w in read.windows],
+        [(_instance(w), w.seq, w.prev, w.names) for w in read.windows],
     )
 
 

@@ -1,0 +1,49 @@
+"""Names: under which hashes the rows of a group are shown, where that is not their identity.
+
+A row of a table without a key keeps its name while it looks the same (`veiled.py`), though its identity, which is made
+of all its values, has changed. No two rows ever have one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headwater.engine.identity import ordinal_hash
+
+
+@dataclass(slots=True)
+class Names:
+    """The names under which rows are shown, by identity; most rows are shown under their identity and are not here."""
+
+    kept: dict[int, int] = field(default_factory=dict)
+    _taken: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._taken.update(self.kept.values())
+
+    def of(self, id: int) -> int:
+        return self.kept.get(id, id)
+
+    def turn(self, stayed: Sequence[tuple[int, int]], gone: Sequence[int], came: Sequence[int]) -> dict[int, int]:
+        """One transaction: `stayed` leads from the identity before to the one after. The names before are returned."""
+        before = {id: self.of(id) for id in (*(old for old, _ in stayed), *gone)}
+        for id in before:
+            self._taken.discard(self.kept.pop(id, id))
+        for old, new in stayed:
+            self._keep(new, before[old])
+        leaving = set(before.values())  # nobody takes a name in the transaction that frees it
+        for id in came:
+            self._keep(id, self._free(id, leaving))
+        return before
+
+    def _keep(self, id: int, name: int) -> None:
+        if name != id:
+            self.kept[id] = name
+            self._taken.add(name)
+
+    def _free(self, id: int, leaving: set[int]) -> int:
+        name = id
+        while name in self._taken or name in leaving:
+            name = ordinal_hash(name, 0)
+        return name
