@@ -50,6 +50,7 @@ class SqliteSource(SqliteOrigin):
         name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = Pins(self._connect, self._wal)
+        self._watch = self._connect()
         self._bell = Doorbell(self._wal.path, self.path)
         self._decoding: Decoder | None = None
         self._reported = 0
@@ -59,15 +60,30 @@ class SqliteSource(SqliteOrigin):
     # Changes
 
     def changes(self, after: int, timeout_s: float) -> list[Item]:
-        deadline_s = time.monotonic() + timeout_s
-        pause_s = LOOK_MIN_S
+        now_s = time.monotonic()
+        deadline_s, look_s = now_s + timeout_s, now_s
+        version, pause_s = -1, LOOK_MIN_S
         while True:
-            items = self._look(after)
-            left_s = deadline_s - time.monotonic()
-            if items or left_s <= 0 or self._closed:
-                return items
-            rung = self._rung(min(left_s, pause_s))
+            before, version = version, self._version()
+            if version != before or now_s >= look_s:
+                look_s = now_s + LOOK_MAX_S
+                if items := self._look(after):
+                    return items
+            if now_s >= deadline_s or self._closed:
+                return []
+            rung = self._rung(min(deadline_s - now_s, pause_s))
             pause_s = LOOK_MIN_S if rung else min(pause_s * LOOK_GROWTH, LOOK_MAX_S)
+            now_s = time.monotonic()
+
+    def _version(self) -> int:
+        """Another number once anybody has committed: a small question, to be asked before the whole one."""
+        with self._polling:
+            if self._closed:
+                return -1
+            try:
+                return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+            except sqlite3.Error:
+                return -1  # whoever looks at the database will say why
 
     def _rung(self, timeout_s: float) -> bool:
         with self._listening:
@@ -167,6 +183,7 @@ class SqliteSource(SqliteOrigin):
         with self._polling, self._listening, self._writer_lock:
             self._closed = True
             self._pins.close()
+            self._watch.close()
             self._bell.close()
             self._writer.close()
             while self._readers:
