@@ -1,12 +1,14 @@
 """`./dev bench latency`: from a commit in another process to the changed LiveResult, runner beside runner.
 
-The no-op micro-batch is Spark's own cost: events in a file, read by a `mapInArrow` that does nothing else.
+The no-op micro-batch is Spark's own cost: events in a file, read by a `mapInArrow` that does nothing else. The disk
+alone is one small append made durable, as the log does once on every way: nothing here can be faster than that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ from headwater.model.emission import Diff, Emission
 _RATE = 100.0
 _EPOCH_S = 8.0
 _WARM_S = 3.0
+_FRAME_BYTES = 700  # about one change
 _SQL = "SELECT id, committing, label FROM ticks WHERE kind < 8 ORDER BY committing DESC LIMIT 20"
 Seen = list[tuple[float, float]]  # (when, latency), both in seconds
 
@@ -32,7 +35,8 @@ _console = Console()
 
 
 def run(seconds: float, out: Path) -> None:
-    measured: dict[str, Seen] = {}
+    with _console.status("the disk alone …"):
+        measured: dict[str, Seen] = {"the disk alone": _disk(seconds)}
     for name, options in (
         ("inline", {"runner": "inline"}),
         (f"spark, {_EPOCH_S:.0f} s epochs", {"runner": "spark", "epoch_s": _EPOCH_S}),
@@ -65,6 +69,18 @@ def _headwater(seconds: float, options: dict[str, Any]) -> Seen:
             commits.spawn(path, seconds + _WARM_S, _RATE).wait()
             live.wait(db.position())
     return _after_warm_up(seen)
+
+
+def _disk(seconds: float) -> Seen:
+    seen: Seen = []
+    with tempfile.NamedTemporaryFile(buffering=0) as file:
+        end = time.monotonic() + seconds
+        while (before := time.monotonic()) < end:
+            file.write(bytes(_FRAME_BYTES))
+            os.fdatasync(file.fileno())
+            seen.append((seconds - end + before, time.monotonic() - before))
+            time.sleep(1 / _RATE)
+    return seen
 
 
 def _after_warm_up(seen: Seen) -> Seen:
