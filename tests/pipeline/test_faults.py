@@ -48,11 +48,10 @@ class Chain:
 
 
 class Load:
-    """Writers that go on while things break, at a pace that leaves what a client misses within `history_emissions_max`:
-    a server that brings Spark up again is away for 20 seconds."""
+    """Writers that go on while things break."""
 
-    def __init__(self, path: Path, pause_s: float) -> None:
-        self._writers = [spawn_writer(path, writer, 100_000, 5, pause_s) for writer in (11, 12)]
+    def __init__(self, path: Path) -> None:
+        self._writers = [spawn_writer(path, writer, 100_000, 5, 0.01) for writer in (11, 12)]
 
     def stop(self) -> None:
         for writer in self._writers:
@@ -91,7 +90,7 @@ def test_after_a_kill_clients_resume_and_miss_nothing(runner: str, kill: Any, ki
         with headwater.connect(server.url) as db:
             lives = [db.query(*_asked(n), live=True) for n in WATCHED]
             chains = [Chain(live) for live in lives]
-            load = Load(path, 0.05 if (runner, kill) == ("spark", kill_server) else 0.01)
+            load = Load(path)
             try:
                 for _ in range(kills):
                     time.sleep(moments.uniform(0.2, 1.5))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headwater.gateway.history import Budget
 from headwater.gateway.window import Resume, Window
 from headwater.log.record import offset_of
 from headwater.log.segment import SegmentReader
@@ -113,6 +114,7 @@ class Hub:
         self._windows: dict[int, Window] = {}
         self._by_instance: dict[int, dict[Subscription, None]] = {}
         self._idle: dict[int, float] = {}
+        self._budget = Budget(pipeline.limits.history_bytes_max)
         self._sessions: set[Session] = set()
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
         self.subscriptions = 0
@@ -343,7 +345,7 @@ class Hub:
             return
         emission = as_swap(event.emission) if isinstance(event.emission, Diff) else event.emission
         try:
-            news = window.take(emission, self._limits.history_emissions_max)
+            news = window.take(emission, self._limits.history_emissions_max, self._budget)
         except Resync as gap:
             self._resync(gap.message, window)
             return
@@ -442,16 +444,17 @@ class Hub:
             session.inbox = [due for due in session.inbox if offset_of(due.tx) > aligned]
             for due in ready:
                 due.deliver()
-        told = [subscription for subscription in session.answered.values() if self._tell_right(subscription, position)]
+        told = [one for one in session.answered.values() if self._tell_right(one, aligned, position)]
         if ready or told or position > session.position:
             session.position = position
             session.sink.progress(position)
 
-    def _tell_right(self, subscription: Subscription, position: int) -> bool:
-        """A query that the origin answers is right through another position than the cells have reached."""
-        cell = self.cells[subscription.cell]
+    def _tell_right(self, subscription: Subscription, aligned: int, position: int) -> bool:
+        """A query that the origin answers is right through another position than the cells have reached.
+
+        An answer past `aligned` is in the inbox still: its cell may be ahead of the others."""
         instance = subscription.planned.instance.id
-        right = min(position, self._pipeline.right_through(instance, cell.to, cell.position))
+        right = min(position, self._pipeline.right_through(instance, aligned, position))
         if not subscription.started or right <= subscription.right_through:
             return False
         subscription.right_through = right

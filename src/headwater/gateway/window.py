@@ -5,11 +5,11 @@ It has no operator of its own: the cell computes, `apply` folds. Losing a window
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
+from headwater.gateway.history import Budget, History
+from headwater.model.emission import Emission, Result, State, apply
 from headwater.model.errors import Resync
 
 
@@ -19,28 +19,6 @@ class Resume:
 
     seq: int
     gen: int | None = None
-
-
-@dataclass(slots=True)
-class History:
-    """The last emissions of an instance, oldest first, each following from the one before."""
-
-    emissions: deque[Diff | Swap] = field(default_factory=deque)
-
-    def add(self, emission: Diff | Swap, most: int) -> None:
-        if self.emissions and self.emissions[-1].seq != emission.prev:
-            self.emissions.clear()
-        self.emissions.append(emission)
-        while len(self.emissions) > most:
-            self.emissions.popleft()
-
-    def since(self, seq: int, to: int) -> list[Diff | Swap] | None:
-        """The emissions that lead from `seq` to `to`; none where the way is not known."""
-        if seq == to:
-            return []
-        path = [emission for emission in self.emissions if seq < emission.seq <= to]
-        unbroken = bool(path) and path[0].prev == seq and path[-1].seq == to
-        return path if unbroken else None
 
 
 @dataclass(slots=True)
@@ -57,13 +35,14 @@ class Window:
     reason: str | None = None
     asked: bool = False
 
-    def take(self, emission: Emission, history_most: int) -> bool:
+    def take(self, emission: Emission, history_most: int, budget: Budget) -> bool:
         """Folds an emission in; True when it is news to subscribers. Raises `Resync` where it does not follow."""
         if isinstance(emission, Result):
             return self._replace(emission)
         if self.history.emissions and emission.seq <= self.history.emissions[-1].seq:
             return False
         self.history.add(emission, history_most)
+        budget.add(self.history, emission)
         if self.state is None or emission.seq <= self.state.seq:
             return False
         try:

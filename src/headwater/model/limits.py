@@ -17,8 +17,8 @@ class Limits:
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
-    history_emissions_max: int = 4_096  # per window; a client further behind gets a fresh result
-    history_bytes_max: int = 64 << 20  # of all windows; oldest go first
+    history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
+    history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
     subscriptions_per_session_max: int = 20_000  # subscribe is refused
     subscriptions_max: int = 1_000_000  # subscribe is refused
     result_rows_max: int = 1_000_000  # the subscription is closed
