@@ -253,15 +253,11 @@ class Dataflow:
 
     def _open(self, live: Live, instance: Instance, seq: int, prev: int = 0) -> Window:
         key = encode_instance(live.template, instance, self._shapes[live.template.table].table)
-        group = live.params.groups.get(key)
-        if group is None:
-            group = live.params.groups[key] = Group(live.template.id, key)
-            if live.program.ordered:
-                self._hydrate(live, group)
+        group = live.params.group(live.template.id, key)
+        if live.program.ordered and group.ranked is None:
+            self._hydrate(live, group)
         end = (1 << 62) if instance.limit is None else instance.offset + instance.limit
-        window = Window(instance, group, Frame(instance.offset, end), seq, prev)
-        group.windows.append(window)
-        self._windows[instance.id] = window
+        window = self._windows[instance.id] = live.params.open(instance, group, Frame(instance.offset, end), seq, prev)
         return window
 
     def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
@@ -269,6 +265,7 @@ class Dataflow:
         gathered = self._arrangement(live.template).bucket(group.key)
         seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
+        group.note()
         group.size = int((seen.place >= 0).sum())
         if live.program.ordered and group.ranked is None:
             group.ranked = ranked_of(seen)
@@ -276,12 +273,8 @@ class Dataflow:
 
     def unsubscribe(self, instance_id: int) -> None:
         window = self._windows.pop(instance_id, None)
-        if window is None:
-            return
-        if window in window.group.windows:
-            window.group.windows.remove(window)
-        if not window.group.windows:
-            self._live[window.group.template].params.groups.pop(window.group.key, None)
+        if window is not None:
+            self._live[window.group.template].params.close(window)
 
     def snapshot(self, instance_id: int) -> None:
         """The full result again, under the seq and prev of the last emission."""
@@ -352,7 +345,7 @@ class Dataflow:
         hash = arrangement.hashes(encoded, changes.rows.num_rows)
         mine = self._mine(arrangement, changes.rows, hash)
         for live in self._served.get((arrangement.table.name, arrangement.keys), ()):
-            joined = live.params.join(encoded, mine, changes.rows.num_rows)
+            joined = live.params.join(encoded, hash, mine)
             if joined is not None:
                 self._advance(live, arrangement, changes, joined)
         _absorb(arrangement, changes, hash, mine)
@@ -366,7 +359,10 @@ class Dataflow:
             replay = Replay(
                 live.program, arrangement, changes, joined, seen, self._outbox, self._limits.result_rows_max
             )
-            for window in replay.run():
+            closed = replay.run()
+            for group in joined.asked():
+                group.note()
+            for window in closed:
                 self.unsubscribe(window.instance.id)
         else:
             linear(live.program, changes, joined, seen, self._outbox)
@@ -375,7 +371,7 @@ class Dataflow:
     def _troubled(self, joined: Joined, seen: Seen, count: int) -> bool:
         """Whether a window is in error or may become so, or may outgrow its limit within this step."""
         room = self._limits.result_rows_max - count
-        return bool(seen.failed) or any(group.failed or group.size > room for group in joined.groups)
+        return bool(seen.failed) or joined.troubled(room)
 
     def take(self) -> Emitted:
         """What was emitted since the last take."""

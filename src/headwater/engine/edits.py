@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -21,6 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.conform import repacked
+from headwater.engine.index import Entry as Entry
+from headwater.engine.index import Index, Packed, pack, unpack
+from headwater.engine.index import Kind as Kind
 from headwater.model.emission import Diff, Fields, Result, RowChange
 from headwater.model.keys import Uint64s, hash_hex
 from headwater.model.value import Type, Value, field_type, from_array
@@ -32,29 +35,13 @@ _FIXED = 7
 _NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 Int64s = npt.NDArray[np.int64]
-Kind = Literal["result", "diff", "error", "closed"]
-
-
-class Entry(NamedTuple):
-    """One emission. `prev` is the `tx` of the emission before in this instance's chain, 0 for the first.
-
-    A `result` asked for by `snapshot` repeats the tx and prev of the last emission: it does not advance the chain.
-    An `error` does; while a window is in error it emits nothing, and the `result` that ends it follows in the chain.
-    """
-
-    instance: int
-    tx: int
-    prev: int
-    kind: Kind
-    template: str
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
     """Sorted by tx, then instance."""
 
-    index: list[Entry]
+    index: Index
     edits: dict[str, pa.RecordBatch]
 
 
@@ -95,9 +82,10 @@ def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
 
 @dataclass(slots=True)
 class Outbox:
-    """What was emitted since the last take."""
+    """What was emitted since the last take: one by one, or many at once."""
 
     index: list[Entry] = field(default_factory=list)
+    many: list[Index] = field(default_factory=list)
     whole: set[tuple[int, int]] = field(default_factory=set)  # (instance, tx) of the results in it
     blocks: dict[str, list[Block]] = field(default_factory=lambda: defaultdict(list))
 
@@ -106,14 +94,9 @@ class Outbox:
             self.blocks[template].append(block)
 
     def take(self) -> Emitted:
-        index, blocks = self.index, self.blocks
-        self.index, self.whole, self.blocks = [], set(), defaultdict(list)
-        index.sort(key=_when)
+        index, blocks = Index.together([*self.many, Index.of(self.index)]), self.blocks
+        self.index, self.many, self.whole, self.blocks = [], [], set(), defaultdict(list)
         return Emitted(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
-
-
-def _when(entry: Entry) -> tuple[int, int]:
-    return entry.tx, entry.instance
 
 
 def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
@@ -249,7 +232,7 @@ def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -
 
 
 class _Header(msgspec.Struct, array_like=True):
-    index: list[Entry]
+    index: Packed
     sections: list[tuple[str, int, int]]  # template, bytes of its schema, bytes of its batch
 
 
@@ -262,7 +245,7 @@ def encode(emitted: Emitted) -> bytes:
     sections = [
         (template, len(schema), len(body)) for template, (schema, body) in zip(emitted.edits, bodies, strict=True)
     ]
-    header = msgspec.msgpack.encode(_Header(emitted.index, sections))
+    header = msgspec.msgpack.encode(_Header(pack(emitted.index), sections))
     return b"".join([len(header).to_bytes(4, "little"), header, *(part for body in bodies for part in body)])
 
 
@@ -276,7 +259,7 @@ def decode(payload: bytes | memoryview) -> Emitted:
         schema = _schema(bytes(view[start:body]))
         start = body + body_bytes
         edits[template] = pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema)
-    return Emitted(header.index, edits)
+    return Emitted(unpack(header.index), edits)
 
 
 def _schema_bytes(schema: pa.Schema) -> bytes:

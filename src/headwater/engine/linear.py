@@ -10,10 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from headwater.engine.edits import DELETE, INSERT, NOWHERE, UPDATE, Block, Entry, Outbox
+from headwater.engine.edits import DELETE, INSERT, NOWHERE, UPDATE, Block, Outbox
+from headwater.engine.index import Entry, Index
 from headwater.engine.pair import Changes
-from headwater.engine.params import Group, Joined, Window
+from headwater.engine.params import FEW, SEVERAL, Joined, Params
 from headwater.engine.program import Program, Seen, differ
+from headwater.engine.slots import Slots
 
 Int64s = npt.NDArray[np.int64]
 
@@ -25,8 +27,8 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     updated = _changed(changes, seen, np.flatnonzero(same), old, new)
     deleted = np.flatnonzero((old_group >= 0) & ~same)
     inserted = np.flatnonzero((new_group >= 0) & ~same)
-    _resize(joined.groups, old_group[deleted], -1)
-    _resize(joined.groups, new_group[inserted], 1)
+    _resize(joined.params, old_group[deleted], -1)
+    _resize(joined.params, new_group[inserted], 1)
     at = np.concatenate((updated, deleted, inserted))
     if not len(at):
         return
@@ -35,15 +37,19 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     old, new = old[at], new[at]
     old[cuts[1] :], new[cuts[0] : cuts[1]] = NOWHERE, NOWHERE
     group = np.where(kind == INSERT, new_group[at], old_group[at])
-    instance, spread = _spread(joined.groups, group)
+    window, spread = _spread(joined.params, group)
     at, old, new, kind = at[spread], old[spread], new[spread], kind[spread]
     nowhere = np.full(len(at), NOWHERE, np.int64)
     old_hash = np.where(old < 0, np.uint64(0), changes.id[changes.old[at]])
     new_hash = np.where(new < 0, np.uint64(0), changes.id[changes.new[at]])
-    block = Block(
-        instance, changes.tx[at], kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types
-    )
-    _enter(block, joined.groups, program, outbox)
+    template, slots, tx = program.template.id, joined.params.window_slots, changes.tx[at]
+    instance = slots.records["instance"][window]
+    block = Block(instance, tx, kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types)
+    if len(tx) <= FEW:
+        outbox.index.extend(_entries(template, tx, window, slots))
+    else:
+        outbox.many.append(_entered(template, tx, window, slots))
+    outbox.add(template, block)
 
 
 def _side(rows: Int64s, joined: Joined, seen: Seen) -> tuple[Int64s, Int64s]:
@@ -59,35 +65,42 @@ def _changed(changes: Changes, seen: Seen, at: Int64s, old: Int64s, new: Int64s)
     return changed
 
 
-def _resize(groups: list[Group], numbers: Int64s, by: int) -> None:
-    for number in numbers.tolist():
-        groups[number].size += by
+def _resize(params: Params, groups: Int64s, by: int) -> None:
+    if len(groups):
+        np.add.at(params.group_slots.records["size"], groups, by)
 
 
-def _spread(groups: list[Group], group: Int64s) -> tuple[Int64s, Int64s]:
-    """Each edit once per window of its group: the instance of each, and the edit it is a copy of."""
-    counts = np.array([len(each.windows) for each in groups])
-    ids = np.array([window.instance.id for each in groups for window in each.windows], np.int64)
+def _spread(params: Params, group: Int64s) -> tuple[Int64s, Int64s]:
+    """Each edit once per window of its group: the slot of each window, and the edit it is a copy of."""
+    window: Int64s = params.group_slots.records["window"][group]
+    if (window != SEVERAL).all():
+        return window, np.arange(len(group))
+    several, number = np.unique(group, return_inverse=True)
+    windows = [[each.slot for each in params.by_slot[slot].windows] for slot in several.tolist()]
+    counts, slots = np.array([len(each) for each in windows]), np.array([slot for each in windows for slot in each])
     first = np.cumsum(counts) - counts
-    spread = np.repeat(np.arange(len(group)), counts[group])
-    start = np.repeat(np.cumsum(counts[group]) - counts[group], counts[group])
-    return ids[first[group][spread] + np.arange(len(spread)) - start], spread
+    spread = np.repeat(np.arange(len(group)), counts[number])
+    start = np.repeat(np.cumsum(counts[number]) - counts[number], counts[number])
+    return slots[first[number][spread] + np.arange(len(spread)) - start], spread
 
 
-def _enter(block: Block, groups: list[Group], program: Program, outbox: Outbox) -> None:
-    template = program.template.id
-    windows: dict[int, Window] = {window.instance.id: window for each in groups for window in each.windows}
-    for tx, instance in _emissions(block):
-        window = windows[instance]
-        window.prev, window.seq = window.seq, tx
-        outbox.index.append(Entry(instance, tx, window.prev, "diff", template))
-    outbox.add(template, block)
+def _entries(template: str, tx: Int64s, window: Int64s, slots: Slots) -> Iterator[Entry]:
+    """What `_entered` tells, one by one: cheaper where there are few."""
+    for at, slot in sorted(set(zip(tx.tolist(), window.tolist(), strict=True))):
+        instance, seq, _ = slots.records[slot].item()
+        slots.records[slot] = instance, at, seq
+        yield Entry(instance, at, seq, "diff", template)
 
 
-def _emissions(block: Block) -> Iterator[tuple[int, int]]:
-    """Each (tx, instance) once, in that order."""
-    order = np.lexsort((block.instance, block.tx))
-    tx, instance = block.tx[order], block.instance[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (tx[1:] != tx[:-1]) | (instance[1:] != instance[:-1])
-    return zip(tx[first].tolist(), instance[first].tolist(), strict=True)
+def _entered(template: str, tx: Int64s, window: Int64s, slots: Slots) -> Index:
+    """An emission for each transaction and window, which follows the window's last; the chains go on from there."""
+    order = np.lexsort((tx, window))
+    tx, window = tx[order], window[order]
+    fresh, again = np.ones(len(tx), np.bool_), np.zeros(len(tx), np.bool_)
+    again[1:] = window[1:] == window[:-1]
+    fresh[1:] = ~again[1:] | (tx[1:] != tx[:-1])
+    tx, window, again = tx[fresh], window[fresh], again[fresh]
+    prev = np.where(again, np.roll(tx, 1), slots.records["seq"][window])
+    last = np.append(~again[1:], True)
+    slots.records["seq"][window[last]], slots.records["prev"][window[last]] = tx[last], prev[last]
+    return Index.diffs(template, slots.records["instance"][window], tx, prev)

@@ -1,12 +1,13 @@
 """The params join: which instances a row belongs to, by the encoded values of the template's keys.
 
 ΔT ⋈ P is `join`; T ⋈ ΔP is the hydration of a new group. An instance's values are a key of a dictionary, so 100,000
-instances cost a change what 100 do. It never evaluates an expression.
+instances cost a change what 100 do; and what a step must know of them all is in columns, by slot. It never evaluates
+an expression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,24 +15,56 @@ import numpy.typing as npt
 
 from headwater.engine.names import Names
 from headwater.engine.order import Frame, Ranked
-from headwater.model.keys import encode_row, hash_encoded
+from headwater.engine.slots import Slots
+from headwater.model.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
 from headwater.plan.template import Instance, Template
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64)])
+_KEY_BYTES_MAX = 32  # a longer key is found by its bytes alone
+GROUP = np.dtype(
+    [
+        ("size", np.int64),
+        ("window", np.int64),
+        ("hash", np.uint64),
+        ("failing", np.bool_),
+        ("key", f"S{_KEY_BYTES_MAX}"),
+    ]
+)
+SEVERAL = NOBODY = -1
+FEW = 64  # below it Python beats the set-up of the vectorised form
 
 
 @dataclass(slots=True, eq=False)
 class Window:
-    """An instance as the engine keeps it: the tx of its last emission and of the one before; `names` are those of rows
-    that are shown under another name than their identity."""
+    """An instance as the engine keeps it; `seq` and `prev` are the tx of its last emission and of the one before;
+    `names` are those of rows that are shown under another name than their identity."""
 
     instance: Instance
     group: Group
     frame: Frame
-    seq: int = 0
-    prev: int = 0
+    slots: Slots
+    slot: int
     names: Names = field(default_factory=Names)
+
+    @property
+    def seq(self) -> int:
+        return int(self.slots.records["seq"][self.slot])
+
+    @seq.setter
+    def seq(self, tx: int) -> None:
+        self.slots.records["seq"][self.slot] = tx
+
+    @property
+    def prev(self) -> int:
+        return int(self.slots.records["prev"][self.slot])
+
+    @prev.setter
+    def prev(self, tx: int) -> None:
+        self.slots.records["prev"][self.slot] = tx
 
     @property
     def rows(self) -> int:
@@ -49,42 +82,134 @@ class Group:
 
     template: str
     key: bytes
+    slots: Slots
+    slot: int
     windows: list[Window] = field(default_factory=list)
     failed: dict[int, str] = field(default_factory=dict)
     ranked: Ranked | None = None
-    size: int = 0
+
+    @property
+    def size(self) -> int:
+        return int(self.slots.records["size"][self.slot])
+
+    @size.setter
+    def size(self, rows: int) -> None:
+        self.slots.records["size"][self.slot] = rows
 
     @property
     def error(self) -> str:
         """One reason, the same however the rows came."""
         return self.failed[min(self.failed)] if self.failed else ""
 
+    def note(self) -> None:
+        """Writes down, where a step sees it, whether a row fails and which window is alone here."""
+        self.slots.records["failing"][self.slot] = bool(self.failed)
+        self.slots.records["window"][self.slot] = self.windows[0].slot if len(self.windows) == 1 else SEVERAL
+
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`number[i]` is the place in `groups` of row i's group, −1 where nobody asked for it."""
+    """`number[i]` is the slot of row i's group, −1 where nobody asked for it."""
 
     number: Int64s
-    groups: list[Group]
+    params: Params
+
+    @property
+    def groups(self) -> Mapping[int, Group]:
+        """By number."""
+        return self.params.by_slot
+
+    def asked(self) -> list[Group]:
+        """The groups of these rows."""
+        return [self.groups[number] for number in sorted(set(self.number.tolist()) - {NOBODY})]
+
+    def troubled(self, room: int) -> bool:
+        """Whether a group of these rows is failing, or has more rows than `room`."""
+        if len(self.number) <= FEW:
+            return any(group.failed or group.size > room for group in self.asked())
+        records, asked = self.params.group_slots.records, self.number[self.number != NOBODY]
+        return bool(records["failing"][asked].any() or records["size"][asked].max() > room)
 
 
-@dataclass(slots=True)
 class Params:
-    """The instances of one template, grouped by encoded values."""
+    """The instances of one template, grouped by encoded values.
 
-    groups: dict[bytes, Group] = field(default_factory=dict)
+    Many keys are looked up at once: by hash in a sorted array, then byte by byte in the records. The array may be
+    behind what there is now; it is made again when that is worth it.
+    """
 
-    def join(self, encoded: Sequence[bytes] | None, matches: npt.NDArray[np.bool_] | None, count: int) -> Joined | None:
-        """`encoded`: a key per row, None where there are no keys. `matches` leaves out rows that match nothing."""
-        if encoded is None:
-            groups = list(self.groups.values())
-            return Joined(np.zeros(count, np.int64), groups) if groups and count else None
-        found: dict[Group, int] = {}  # in the order of their numbers
-        asked = map(self.groups.get, encoded)
-        number = np.array([-1 if each is None else found.setdefault(each, len(found)) for each in asked], np.int64)
+    def __init__(self) -> None:
+        self.groups: dict[bytes, Group] = {}
+        self.by_slot: dict[int, Group] = {}
+        self.group_slots, self.window_slots = Slots(GROUP), Slots(WINDOW)
+        self._hash, self._slot = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self._behind = 0
+
+    def group(self, template: str, key: bytes) -> Group:
+        """That of a key, which may be new."""
+        group = self.groups.get(key)
+        if group is None:
+            short = key if len(key) <= _KEY_BYTES_MAX else b""
+            slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
+            group = self.groups[key] = self.by_slot[slot] = Group(template, key, self.group_slots, slot)
+            self._behind += 1
+        return group
+
+    def open(self, instance: Instance, group: Group, frame: Frame, seq: int, prev: int) -> Window:
+        slot = self.window_slots.take((instance.id, seq, prev))
+        window = Window(instance, group, frame, self.window_slots, slot)
+        group.windows.append(window)
+        group.note()
+        return window
+
+    def close(self, window: Window) -> None:
+        group = window.group
+        if window in group.windows:
+            group.windows.remove(window)
+        self.window_slots.give(window.slot)
+        group.note()
+        if not group.windows and self.by_slot.get(group.slot) is group:
+            del self.groups[group.key], self.by_slot[group.slot]
+            self.group_slots.give(group.slot)
+
+    def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
+        """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match
+        nothing."""
+        number = self._numbers(encoded, hash)
         if matches is not None:
-            number[~matches] = -1
-        return Joined(number, list(found)) if (number >= 0).any() else None
+            number[~matches] = NOBODY
+        return Joined(number, self) if len(number) and number.max() >= 0 else None
+
+    def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
+        if encoded is None:
+            return np.full(len(hash), next(iter(self.by_slot), NOBODY), np.int64)
+        if len(encoded) > FEW and len(self.groups) > FEW:
+            return self._looked_up(encoded, hash)
+        return self._asked(encoded)
+
+    def _asked(self, encoded: Iterable[bytes]) -> Int64s:
+        """One by one."""
+        found = map(self.groups.get, encoded)
+        return np.array([NOBODY if each is None else each.slot for each in found], np.int64)
+
+    def _looked_up(self, encoded: Sequence[bytes], hash: Uint64s) -> Int64s:
+        """Encoded values are never prefixes of each other: padded or cut short they differ where they did."""
+        self._catch_up()
+        place = np.minimum(np.searchsorted(self._hash, hash), len(self._hash) - 1)
+        slot, met = self._slot[place], self._hash[place] == hash
+        sure = met & (self.group_slots.records["key"][slot] == np.array(encoded, f"S{_KEY_BYTES_MAX}"))
+        number = np.where(sure, slot, NOBODY)
+        unsure = np.flatnonzero(~sure if self._behind else met & ~sure)
+        if len(unsure):
+            number[unsure] = self._asked(encoded[row] for row in unsure.tolist())
+        return number
+
+    def _catch_up(self) -> None:
+        if self._behind * 8 > len(self._slot):
+            slots = np.fromiter(self.by_slot, np.int64, len(self.by_slot))
+            hash = self.group_slots.records["hash"][slots]
+            order = np.argsort(hash)
+            self._hash, self._slot, self._behind = hash[order], slots[order], 0
 
 
 def encode_instance(template: Template, instance: Instance, table: Table) -> bytes:

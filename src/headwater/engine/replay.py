@@ -303,8 +303,8 @@ class Replay:
             for id, place in zip(gathered.id.tolist(), seen.place.tolist(), strict=True)
             if place >= 0 and id not in self.latest
         }
-        number = self.joined.groups.index(group)
-        fresh = {id: row for id, row in self.latest.items() if row >= 0 and self.joined.number[row] == number}
+        numbers = self.joined.number
+        fresh = {id: row for id, row in self.latest.items() if row >= 0 and numbers[row] == group.slot}
         rows.update({id: int(self.seen.place[row]) for id, row in fresh.items() if self.seen.place[row] >= 0})
         return rows
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry
+from headwater.engine.index import NOTHING, Index
 from headwater.engine.params import home
 from headwater.log.frame import Frame, decode_frame
 from headwater.log.record import Kind, Record, tx_of
@@ -130,7 +131,7 @@ class Cell:
 
     def report(self) -> None:
         """Says how far it is, with nothing new: so that everyone knows of a new epoch or attempt."""
-        self._append(self._emitted + 1, self._emitted, Emitted([], {}))
+        self._append(self._emitted + 1, self._emitted, Emitted(NOTHING, {}))
 
     def save_if_due(self) -> None:
         if (self._clock() - self._saved_at) * 1000 >= self.config.limits.manifest_interval_ms:
@@ -207,16 +208,15 @@ class Cell:
         self._positions.clear()
         self._asked.clear()
 
-    def _position_of(self, entry: Entry) -> int:
+    def _position_of(self, tx: int, instance: int) -> int:
         """That of its transaction; a snapshot, which repeats an older tx, is right for when it was asked for."""
-        position = self._positions.get(entry.tx)
-        return self._asked.get(entry.instance, self._position) if position is None else position
+        position = self._positions.get(tx)
+        return self._asked.get(instance, self._position) if position is None else position
 
     def _emitted_now(self) -> Emitted:
         emitted = self._dataflow.take()
         if self._strangers:
-            emitted.index.extend(self._strangers)
-            emitted.index.sort(key=lambda entry: (entry.tx, entry.instance))
+            emitted = Emitted(Index.together([emitted.index, Index.of(self._strangers)]), emitted.edits)
             self._strangers = []
         return emitted
 
@@ -228,7 +228,7 @@ class Cell:
             config.number,
             config.epoch,
             config.attempt,
-            {entry.tx: self._position_of(entry) for entry in emitted.index},
+            {tx: self._position_of(tx, instance) for tx, instance in emitted.index.moments()},
             emitted,
         )
         self._diffs.append(Kind.DIFFS, report)

@@ -71,8 +71,12 @@ def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
     if not report.emitted:
         return
     emitted = _decoded(report.emitted)
-    emissions = {template: _emissions(emitted, template, report, gen, names) for template in _templates(emitted)}
-    for entry in emitted.index:
+    entries = list(emitted.index)
+    mine: dict[str, list[Entry]] = {template: [] for template in emitted.index.templates}
+    for entry in entries:
+        mine[entry.template].append(entry)
+    emissions = {template: _emissions(emitted, template, each, report, gen, names) for template, each in mine.items()}
+    for entry in entries:
         if entry.kind in ("error", "closed"):
             yield Event(entry.instance, entry.tx, entry.kind, None, entry.reason)
         elif (read := emissions[entry.template]) is not None:
@@ -86,15 +90,10 @@ def _decoded(payload: bytes) -> Emitted:
         raise Corrupt(f"expected the emissions of a step, found what does not read: {error}") from None
 
 
-def _templates(emitted: Emitted) -> set[str]:
-    return {entry.template for entry in emitted.index}
-
-
 def _emissions(
-    emitted: Emitted, template: str, report: Report, gen: int, names: Names
+    emitted: Emitted, template: str, mine: list[Entry], report: Report, gen: int, names: Names
 ) -> Iterator[Result | Diff] | None:
     known = names(template)
     if known is None:
         return None
-    mine: list[Entry] = [entry for entry in emitted.index if entry.template == template]
     return iter(read_emissions(mine, emitted.edits.get(template), known, report.positions.__getitem__, gen))

@@ -1,0 +1,34 @@
+"""Slots: records of numbers in one array, each at a place that it keeps; a place given back is taken again.
+
+What a step must know of a hundred thousand windows it reads from here at once. It never knows what the numbers mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Slots:
+    """Slots of `dtype`; `records` is replaced when it grows, so nobody keeps it."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self.records: npt.NDArray[Any] = np.zeros(1, dtype)
+        self._free: list[int] = []
+        self._taken = 0
+
+    def take(self, record: tuple[object, ...]) -> int:
+        if self._free:
+            slot = self._free.pop()
+        else:
+            slot, self._taken = self._taken, self._taken + 1
+            if slot == len(self.records):
+                self.records = np.concatenate((self.records, np.zeros_like(self.records)))
+        self.records[slot] = record
+        return slot
+
+    def give(self, slot: int) -> None:
+        self.records[slot] = np.zeros((), self.records.dtype)
+        self._free.append(slot)

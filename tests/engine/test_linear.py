@@ -1,0 +1,69 @@
+"""Steps large enough that windows, keys and emissions are handled in columns give what small ones give."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.edits import decode, encode
+from headwater.model.change import Change, Transaction
+from headwater.model.schema import Column, Table
+from headwater.model.value import Row, Type
+from headwater.plan.planner import plan
+from tests.engine.world import FUZZ, batch_of, delta_of
+
+T = Table(
+    "t",
+    (Column("id", Type.INTEGER, "INTEGER"), Column("g", Type.TEXT, "TEXT"), Column("v", Type.INTEGER, "INTEGER")),
+    ("id",),
+)
+SQL = "SELECT id, v FROM t WHERE g = 'x'"
+
+
+def names(rng: random.Random) -> str:
+    return rng.choice("ab") * rng.randrange(50)
+
+
+def history(rng: random.Random, rows: dict[int, Row], count: int) -> list[tuple[int, Transaction]]:
+    return [(tx, Transaction(tx, tuple(changes(rng, rows)))) for tx in range(2, 2 + count)]
+
+
+def changes(rng: random.Random, rows: dict[int, Row]) -> list[Change]:
+    out = []
+    for id in {rng.randrange(300) for _ in range(rng.randrange(1, 4))}:
+        new: Row | None = (id, names(rng), rng.randrange(3)) if rng.random() < 0.8 else None
+        old = rows.pop(id, None)
+        if new is not None:
+            rows[id] = new
+        if old != new:
+            out.append(Change("t", old, new))
+    return out
+
+
+def emitted(first: list[Row], txs: list[tuple[int, Transaction]], cut: int) -> bytes:
+    """A hundred windows for a hundred names, some of them twice."""
+    flow, planned = Dataflow(), plan(SQL, [T])
+    flow.define(T)
+    flow.activate(planned.template, {"t": [batch_of(T, first)]})
+    for id in range(1, 130):
+        values = ("ab"[id % 2] * (id // 2 % 50),)
+        flow.subscribe(replace(planned.instance, id=id, values=values), 1)
+        if id % 5 == 0:
+            flow.unsubscribe(id - 3)
+    for at in range(0, len(txs), cut):
+        flow.step({"t": [delta_of(T, txs[at : at + cut])]})
+    return encode(flow.take())
+
+
+@pytest.mark.parametrize("seed", range(2 * FUZZ))
+def test_steps_of_any_size_give_the_same_emissions(seed: int) -> None:
+    rng = random.Random(seed)
+    rows: dict[int, Row] = {id: (id, names(rng), 0) for id in range(200)}
+    first = list(rows.values())
+    txs = [each for each in history(rng, rows, 400) if each[1].changes]
+    whole = emitted(first, txs, len(txs))
+    assert whole == emitted(first, txs, 37) == emitted(first, txs, 1)
+    assert len(decode(whole).index) > 400
