@@ -11,6 +11,7 @@ import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
 from tests.support.missing import CHROMIUM, leave_out
+from tests.support.postgres import Servers
 
 _QUICK_S = 0.03
 _CHROMIUM_FLAGS = (
@@ -34,6 +35,14 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_FLAGS.split())
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """Real PostgreSQL servers: one for each version that a test asks for, for the whole run."""
+    servers = Servers()
+    yield servers
+    servers.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

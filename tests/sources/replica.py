@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -70,6 +71,10 @@ class Replica:
             self.rows = Counter({row + defaults: count for row, count in self.rows.items()})
         self.table = change.after
 
+    def holds(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Just these rows, in the order of the table's columns."""
+        assert +self.rows == Counter(exact(row) for row in rows)
+
     def equals(self, db: sqlite3.Connection) -> None:
         columns = ", ".join(quoted(name) for name in self.table.names)
         there = Counter(exact(row) for row in db.execute(f"SELECT {columns} FROM {quoted(self.table.name)}"))
@@ -82,4 +87,15 @@ def drain(source: Source, after: int) -> list[Transaction | SchemaChange]:
     while found := source.changes(after, 0):
         items += found
         after = max(item.position for item in found)
+    return items
+
+
+def drained(source: Source, after: int, timeout_s: float = 20.0) -> list[Transaction | SchemaChange]:
+    """All that was committed by now, of any source: until the position of now is reached."""
+    items: list[Transaction | SchemaChange] = []
+    upto, until_s = source.position(), time.monotonic() + timeout_s
+    while after < upto:
+        assert time.monotonic() < until_s, f"position {upto} was not reached: {after}"
+        items += source.changes(after, 1)
+        after = max([after, *(item.position for item in items)])
     return items

@@ -144,7 +144,7 @@ def test_unreadable_addresses_say_what_is_wrong(tmp_path: Path) -> None:
         (f"sqlite:///{tmp_path}/text.db", "not a database"),
         (f"sqlite:///{tmp_path}/directory", "cannot be opened"),
         (f"sqlite:///{tmp_path}/none/x.db", "no directory"),
-        ("postgres://x", "memory://name"),
+        ("oracle://x", "memory://name"),
         ("sqlite:relative.db", "memory://name"),
         ("", "memory://name"),
     ):

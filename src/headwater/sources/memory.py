@@ -88,6 +88,15 @@ class MemorySource(SqliteOrigin):
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._held() as db:
+            db.execute("PRAGMA query_only = ON")
+            try:
+                yield db
+            finally:
+                db.execute("PRAGMA query_only = OFF")
+
+    @contextmanager
+    def _held(self) -> Iterator[sqlite3.Connection]:
         with self._turn:
             if self._closed:
                 raise SourceError(f"the source {self.name} is closed")
@@ -95,7 +104,7 @@ class MemorySource(SqliteOrigin):
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as db:
+        with self._held() as db:
             if db.in_transaction:
                 raise SourceError(
                     "a transaction is already open in this thread", hint="write through it, or end it first"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -85,6 +86,12 @@ class Source(Protocol):
     name: str  # stable: the same database has the same name after a restart
     dialect: str
 
+    def attach(self, directory: Path) -> None:
+        """Before anything is captured: the data directory that the changes are captured into.
+
+        What a source creates at the origin is named after it, and what it keeps beside the origin goes there.
+        """
+
     def tables(self) -> tuple[Table, ...]:
         """The tables as the origin has them now. Ours are not among them."""
 
@@ -94,8 +101,9 @@ class Source(Protocol):
     def changes(self, after: int, timeout_s: float) -> list[Transaction | SchemaChange]:
         """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
 
-        Transactions are whole: never split, merged only where `notes` says so. `after` is the position of something
-        reported before, or what `position` said. Raises where the changes after it are no longer there.
+        Transactions are whole: never split, merged only where `notes` says so. One without changes only tells that
+        its position is reached; every position that was handed out is told by and by. `after` is the position of
+        something reported before, or what `position` said. Raises where the changes after it are no longer there.
         """
 
     def position(self) -> int:

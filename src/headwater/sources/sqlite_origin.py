@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -53,6 +54,10 @@ class SqliteOrigin(ABC):
         self._pruned = 0
         self._stale = True  # captures have changed since the decoder read them
         self._verified = -1  # until there every capture is known to have fitted its table
+
+    def attach(self, directory: Path) -> None:
+        """Takes no notice: all that is kept is in the database itself."""
+        del directory
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[sqlite3.Connection]: ...

@@ -1,0 +1,146 @@
+"""From messages to whole transactions, in commit order. Pure, but for a file that holds what does not fit in memory.
+
+Changes of a transaction that is still under way are kept as they came, and read when it commits. What its rolled back
+savepoints did is left out; the shapes of tables that they told are not, for they are told only once.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from headwater.model.errors import SourceError
+from headwater.sources.postgres.pgoutput import (
+    Begin,
+    Commit,
+    Decoder,
+    Delete,
+    Emitted,
+    Insert,
+    Message,
+    NamedType,
+    Origin,
+    Prepared,
+    Relation,
+    StreamAbort,
+    StreamCommit,
+    StreamStart,
+    StreamStop,
+    Truncate,
+    Update,
+)
+
+Said = Relation | Insert | Update | Delete | Truncate | Emitted
+SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into a file
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """`position` is just behind the commit record."""
+
+    position: int
+    xid: int
+    said: list[Said]
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A transaction that streams: its messages as bytes, and the savepoints of it that were rolled back."""
+
+    file: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES))  # noqa: SIM115
+    undone: set[int] = field(default_factory=set)
+
+    def add(self, payload: bytes) -> None:
+        self.file.write(_LENGTH.pack(len(payload)) + payload)
+
+    def said(self) -> Iterator[Said]:
+        decoder = Decoder()
+        decoder.decode(_IN_BLOCK)
+        self.file.seek(0)
+        while head := self.file.read(_LENGTH.size):
+            message = decoder.decode(self.file.read(_LENGTH.unpack(head)[0]))
+            if isinstance(message, Said) and (isinstance(message, Relation) or message.xid not in self.undone):
+                yield message
+
+
+_IN_BLOCK = b"S" + struct.pack(">IB", 1, 1)
+
+
+class Assembly:
+    def __init__(self) -> None:
+        self._decoder = Decoder()
+        self._begun: Begin | None = None
+        self._said: list[Said] = []
+        self._open: dict[int, _UnderWay] = {}
+        self._block: _UnderWay | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Part of a transaction has come, and the rest has not."""
+        return self._begun is not None
+
+    def take(self, payload: bytes) -> Committed | None:
+        """The transaction that the message completes, if it does."""
+        if self._block is not None and payload[:1] != b"E":
+            self._block.add(payload)
+            return None
+        message = self._decoder.decode(payload)
+        if isinstance(message, Said):
+            return self._change(message)
+        return self._boundary(message)
+
+    def close(self) -> None:
+        for one in self._open.values():
+            one.file.close()
+
+    def _change(self, message: Said) -> Committed | None:
+        if self._begun is not None or isinstance(message, Relation):
+            self._said.append(message)
+        return None  # a message outside of transactions concerns nobody here
+
+    def _boundary(self, message: Message) -> Committed | None:
+        match message:
+            case Begin():
+                self._begun = message
+            case Commit(end=end):
+                return self._committed(end)
+            case StreamStart(xid=xid):
+                self._block = self._open.setdefault(xid, _UnderWay())
+            case StreamStop():
+                self._block = None
+            case StreamAbort(xid=xid, subxid=subxid):
+                self._aborted(xid, subxid)
+            case StreamCommit(xid=xid, end=end):
+                return self._streamed(xid, end)
+            case Origin() | NamedType():
+                pass
+            case Prepared(kind=kind):
+                raise SourceError(
+                    f"expected no two-phase messages, found {kind}", hint="the slot was made by another program"
+                )
+            case _:
+                raise AssertionError(message)
+        return None
+
+    def _committed(self, end: int) -> Committed:
+        if self._begun is None:
+            raise SourceError("expected the beginning of a transaction, found its end")
+        done = Committed(end, self._begun.xid, self._said)
+        self._begun, self._said = None, []
+        return done
+
+    def _aborted(self, xid: int, subxid: int) -> None:
+        under_way = self._open.get(xid)
+        if under_way is not None and xid != subxid:
+            under_way.undone.add(subxid)
+        elif under_way is not None:
+            self._open.pop(xid).file.close()
+
+    def _streamed(self, xid: int, end: int) -> Committed:
+        under_way = self._open.pop(xid, None) or _UnderWay()
+        with under_way.file:
+            return Committed(end, xid, list(under_way.said()))

@@ -1,0 +1,436 @@
+"""A PostgreSQL database as a source. Changes come from its write-ahead log, whoever makes them.
+
+It creates a publication and a replication slot, and adds tables to the publication when they are captured; it alters
+nothing of the user's. Positions are places in the write-ahead log just behind a commit, or such that nothing of ours
+was committed in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from headwater.model.change import Transaction
+from headwater.model.errors import SourceError
+from headwater.model.schema import Table
+from headwater.model.value import Row, from_array
+from headwater.sources.postgres import publishing
+from headwater.sources.postgres.binding import bound
+from headwater.sources.postgres.copying import batches
+from headwater.sources.postgres.keeping import Captured, Keeping
+from headwater.sources.postgres.lsn import end_of_record, parse_lsn
+from headwater.sources.postgres.placing import Seen
+from headwater.sources.postgres.reads import prepared, reads_of
+from headwater.sources.postgres.sessions import Connection, Sessions, answered, told
+from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes
+from headwater.sources.postgres.stream import Slot, Stream
+from headwater.sources.postgres.translating import Item
+from headwater.sources.postgres.watching import Watch
+from headwater.sources.source import Answer, Params, Reads
+
+ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
+PROGRESS_S = 1.0  # while nothing of ours changes, the position is told as often
+_PLACE_S = 30.0
+_AGAIN_S = 0.002
+_NOW = "SELECT pg_current_wal_insert_lsn()::text"
+_SEEN = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+_NUDGE = "SELECT pg_logical_emit_message(true, 'headwater', 'nudge')"
+_ABOUT = """
+SELECT current_database(), (SELECT oid::int8 FROM pg_database WHERE datname = current_database()),
+       (SELECT system_identifier FROM pg_control_system()), current_setting('wal_block_size')::int8,
+       pg_size_bytes(current_setting('wal_segment_size')), current_setting('server_version')
+"""
+T = TypeVar("T")
+
+
+class PostgresSource:
+    """`changes` belongs to one thread; everything else may be called from any."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str) -> None:
+        self._sessions = Sessions(url)
+        with self._sessions.lent() as db:
+            row = db.execute(_ABOUT).fetchone()
+            assert row is not None
+            database, oid, system, self._page_bytes, self._segment_bytes, self._version = row
+        digest = hashlib.blake2b(f"{system}/{oid}".encode(), digest_size=4).hexdigest()
+        self.name = f"{database}-{digest}"
+        self._keeping: Keeping | None = None
+        self._slot_name = ""
+        self._stream: Stream | None = None
+        self._watch = Watch(self._sessions, self._slot_here)
+        self._capturing = threading.RLock()
+        self._idle = threading.Condition()  # waited on while there is no stream
+        self._handed = -1  # the last position that `changes` gave
+        self._floor = 0  # no answer may be older than this
+        self._wanted = 0  # somebody may wait for this to be told
+        self._progress_at_s = 0.0
+        self._in_transaction = threading.local()
+        self._closed = False
+
+    # Tables
+
+    def attach(self, directory: Path) -> None:
+        """Slot and publication are named after the directory; what we keep beside the origin goes there."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._slot_name = publishing.name_for(directory)
+        self._keeping = Keeping(directory)
+        if self._keeping.captures:
+            self._resume(self._keeping)
+        else:
+            self._discard_left_over()
+
+    def tables(self) -> tuple[Table, ...]:
+        with self._sessions.lent() as db:
+            shapes = read_shapes(db)
+        known = self._keeping.captures if self._keeping is not None else {}
+        found = [shape for shape in shapes.values() if not shape.is_partition and shape.sent]
+        return tuple(_as_known(shape, known.get(shape.oid)) for shape in found)
+
+    def capture(self, table: str) -> Table:
+        with self._capturing:
+            with self._sessions.lent() as db:
+                shape = capturable(db, table)
+            keeping, stream = self._streaming()
+            known = keeping.captures.get(shape.oid)
+            if known is not None:
+                return known.table
+            with stream.moved:
+                stream.translation.begin(shape.oid)
+            try:
+                return self._captured(shape, keeping, stream)
+            finally:
+                with stream.moved:
+                    stream.translation.waiting.pop(shape.oid, None)
+
+    def _captured(self, shape: Shape, keeping: Keeping, stream: Stream) -> Table:
+        """Published, then read when every change of it is told: what comes later than its rows, the stream tells."""
+        with self._sessions.lent() as db:
+            publishing.publish(db, self._slot_name, shape)
+            publishing.wait_for_writers(db, {shape.oid} | shape.parts)
+        with self._snapshot(shape, 1 << 14) as snapshot:
+            keeping.seed(snapshot.capture, snapshot.rows())
+            capture = snapshot.capture
+        with stream.moved:
+            keeping.begin(capture)
+            stream.translation.ready(capture)
+            self._floor = max(self._floor, stream.position)
+        return capture.table
+
+    def _streaming(self) -> tuple[Keeping, Stream]:
+        if self._keeping is None:
+            raise SourceError("expected a data directory before tables are captured, found none")
+        if self._stream is None:
+            with self._sessions.lent() as db:
+                since = publishing.create(db, self._slot_name)
+            self._keeping.note("since", since)
+            self._open(self._keeping, since)
+        assert self._stream is not None
+        return self._keeping, self._stream
+
+    def _resume(self, keeping: Keeping) -> None:
+        with self._sessions.lent() as db:
+            if not publishing.is_there(db, self._slot_name):
+                raise SourceError(
+                    f"the replication slot {self._slot_name} is gone, and with it the changes since we last looked",
+                    hint="start again with a fresh data directory",
+                )
+        self._open(keeping, keeping.number("since"))
+
+    def _open(self, keeping: Keeping, since: int) -> None:
+        self._stream = Stream(self._sessions, Slot(self._slot_name, since), keeping, self._look)
+        with self._idle:
+            self._idle.notify_all()
+
+    def _discard_left_over(self) -> None:
+        """A slot by our name that nobody knows of holds back the origin's log for nothing."""
+        with self._sessions.lent() as db:
+            publishing.remove(db, self._slot_name)
+
+    def _look(self, oid: int) -> tuple[Shape | None, dict[int, int]]:
+        with self._sessions.lent() as db:
+            domains = dict(
+                db.execute("SELECT oid::int8, typbasetype::int8 FROM pg_type WHERE typtype = 'd'").fetchall()
+            )
+            return read_shapes(db, [oid]).get(oid), domains
+
+    def _slot_here(self) -> str:
+        return self._slot_name
+
+    # Changes
+
+    def changes(self, after: int, timeout_s: float) -> list[Item]:
+        until_s = time.monotonic() + timeout_s
+        while True:
+            stream = self._stream
+            found = self._idle_changes(after, until_s) if stream is None else self._taken(stream, after, until_s)
+            if found or self._closed or time.monotonic() >= until_s:
+                return found
+
+    def _idle_changes(self, after: int, until_s: float) -> list[Item]:
+        """While no table is captured, nothing can be missed."""
+        with self._idle:
+            self._idle.wait_for(
+                lambda: self._closed or self._stream is not None or self._wanted > after,
+                max(0.0, until_s - time.monotonic()),
+            )
+            ahead = self._stream is None and self._wanted > after
+        return self._handing([Transaction(self._wanted, ())]) if ahead else []
+
+    def _taken(self, stream: Stream, after: int, until_s: float) -> list[Item]:
+        self._stand_at(stream, after)
+        stream.give(self._watch.news(stream, self._now))
+        pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
+        stream.follow(lambda: stream.has_items() or self._is_progress_due(stream, after), pause_s, takes=True)
+        items = stream.take(after, ROWS_MAX)
+        if not items and not stream.has_items() and self._is_progress_due(stream, after):
+            items = [Transaction(stream.position, ())]
+        return self._handing(items)
+
+    def _stand_at(self, stream: Stream, after: int) -> None:
+        """Reads on, or again from what is durable where something older is asked for."""
+        keeping = self._keeping
+        assert keeping is not None
+        if after < keeping.position and keeping.position > keeping.number("since"):
+            raise SourceError(
+                f"the changes after position {after} are gone: the log is known to be durable up to {keeping.position}",
+                hint="start again with a fresh data directory",
+            )
+        if after < self._handed:
+            stream.rewind()
+        self._handed = after
+
+    def _is_progress_due(self, stream: Stream, after: int) -> bool:
+        ahead = stream.position > after
+        return ahead and (after < self._wanted <= stream.position or time.monotonic() >= self._progress_at_s)
+
+    def _handing(self, items: list[Item]) -> list[Item]:
+        if items:
+            self._handed = max(self._handed, *(item.position for item in items))
+            self._floor = max(self._floor, self._handed)
+            self._progress_at_s = time.monotonic() + PROGRESS_S
+            if self._stream is not None:
+                self._stream.passed(self._handed)
+        return items
+
+    def position(self) -> int:
+        with self._sessions.lent() as db:
+            now = self._now(db)
+        self._floor = max(self._floor, now)
+        return self._tell(now)
+
+    def _now(self, db: Connection) -> int:
+        row = db.execute(_NOW).fetchone()
+        assert row is not None
+        return end_of_record(parse_lsn(row[0]), self._page_bytes, self._segment_bytes)
+
+    def _tell(self, position: int) -> int:
+        """Somebody may wait for this position: it is reported as soon as it is reached."""
+        self._wanted = max(self._wanted, position)
+        if self._stream is not None:
+            self._stream.wake()
+        else:
+            with self._idle:
+                self._idle.notify_all()
+        return position
+
+    def forget(self, position: int) -> None:
+        if self._stream is not None:
+            self._stream.settle(position)
+
+    # Reading
+
+    def snapshot(self, table: str, rows_max: int = 65536) -> PostgresSnapshot:
+        with self._sessions.lent() as db:
+            shape = capturable(db, table)
+        if self._keeping is None or shape.oid not in self._keeping.captures:
+            raise SourceError(f"table {table!r} is not captured", hint="capture it first")
+        return self._snapshot(shape, rows_max)
+
+    def _snapshot(self, shape: Shape, rows_max: int) -> PostgresSnapshot:
+        return self._again(lambda floor: self._try_snapshot(shape, rows_max, floor))
+
+    def _try_snapshot(self, shape: Shape, rows_max: int, floor: int) -> PostgresSnapshot | None:
+        with ExitStack() as stack:
+            db = stack.enter_context(self._sessions.reading())
+            position = self._place(self._seen(db), floor)
+            if position is None:
+                return None
+            now = read_shapes(db, [shape.oid]).get(shape.oid)
+            if now is None or now.name != shape.name:
+                raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
+            known = self._keeping.captures.get(shape.oid) if self._keeping is not None else None
+            capture = known if known is not None and _fits(known, now) else _capture_of(now, position)
+            return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
+
+    def query(self, sql: str, params: Params = ()) -> Answer:
+        text, values = bound(sql, params)
+        return self._again(lambda floor: self._try_query(text, values, floor))
+
+    def _try_query(self, sql: str, values: tuple[Any, ...], floor: int) -> Answer | None:
+        with self._sessions.reading() as db:
+            seen = self._seen(db)
+            columns, rows = answered(db, sql, values)
+        position = self._place(seen, floor)
+        return Answer(columns, rows, self._tell(position)) if position is not None else None
+
+    def _seen(self, db: Connection) -> Seen:
+        row = db.execute(_SEEN).fetchone()
+        assert row is not None
+        upto = end_of_record(parse_lsn(row[1]), self._page_bytes, self._segment_bytes)
+        return Seen.parse(row[0], upto)
+
+    def _place(self, seen: Seen, floor: int) -> int | None:
+        if self._stream is None:
+            return seen.upto
+        return self._stream.place(seen, floor, self._nudge, _PLACE_S)
+
+    def _again(self, attempt: Callable[[int], T | None]) -> T:
+        """Until what was read has a position, and is no older than what was reported before it was asked for."""
+        until_s = time.monotonic() + _PLACE_S
+        while True:
+            found = attempt(self._floor)
+            if found is not None:
+                return found
+            if time.monotonic() > until_s:
+                raise SourceError(
+                    "PostgreSQL has logged commits that it does not show yet",
+                    hint="does it wait for a synchronous standby?",
+                )
+            time.sleep(_AGAIN_S)
+
+    def _nudge(self) -> None:
+        """A commit of ours makes the server write and send all that came before."""
+        with self._sessions.lent() as db:
+            db.execute(_NUDGE)
+
+    def prepare(self, sql: str) -> None:
+        with self._sessions.lent() as db:
+            prepared(db, sql)
+
+    def reads(self, sql: str, params: Params = ()) -> Reads:
+        text, _ = bound(sql, params)
+        with self._sessions.lent() as db:
+            return reads_of(db, text)
+
+    # Writing
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        with self.transaction() as tx:
+            tx.execute(sql, params)
+        return tx.position
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
+        with self.transaction() as tx:
+            tx.executemany(sql, rows)
+        return tx.position
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresWrites]:
+        if getattr(self._in_transaction, "open", False):
+            raise SourceError("a transaction is already open in this thread", hint="write through it, or end it first")
+        self._in_transaction.open = True
+        try:
+            with self._sessions.lent() as db:
+                db.execute("BEGIN")
+                writes = PostgresWrites(db)
+                yield writes
+                told(db, "COMMIT")
+                writes.position = self._tell(self._now(db))
+        finally:
+            self._in_transaction.open = False
+
+    # The rest
+
+    def detach(self) -> list[str]:
+        if self._stream is not None:
+            self._stream.close()
+        with self._sessions.lent() as db:
+            return publishing.remove(db)
+
+    def notes(self) -> tuple[str, ...]:
+        return (
+            f"PostgreSQL {self._version}: numbers of type numeric, dates, times and structured values travel as text",
+            "row-level security of the origin is not applied to subscribers",
+        )
+
+    def close(self) -> None:
+        self._closed = True
+        if self._stream is not None:
+            self._stream.close()
+        with self._idle:
+            self._idle.notify_all()
+        with self._capturing:
+            self._sessions.close()
+            if self._keeping is not None:
+                self._keeping.close()
+
+
+class PostgresWrites:
+    """Statements inside the transaction that `transaction()` holds open."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+        self.position = 0
+
+    def execute(self, sql: str, params: Params = ()) -> None:
+        told(self._db, *bound(sql, params))
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> None:
+        for row in rows:
+            told(self._db, *bound(sql, row))
+
+
+class PostgresSnapshot:
+    """A table in one read transaction, which ends with the `with` block."""
+
+    def __init__(
+        self, db: Connection, stack: ExitStack, capture: Captured, relation: str, position: int, rows_max: int
+    ) -> None:
+        self._db, self._stack, self._relation, self._rows_max = db, stack, relation, rows_max
+        self.capture, self.position = capture, position
+
+    @property
+    def table(self) -> Table:
+        return self.capture.table
+
+    def __iter__(self) -> Iterator[Any]:
+        return batches(self._db, self.capture, self._relation, self._rows_max)
+
+    def rows(self) -> Iterator[list[Row]]:
+        types = [column.type for column in self.table.columns]
+        for batch in self:
+            columns = [from_array(batch.column(place), type) for place, type in enumerate(types)]
+            yield list(zip(*columns, strict=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+
+def _capture_of(shape: Shape, position: int) -> Captured:
+    table = shape.table(schema_id=position)
+    identity = shape.identity_columns if shape.identity != "f" else shape.key
+    places = tuple(table.index(name) for name in identity or table.names)
+    return Captured(
+        shape.oid, table, tuple(field.type for field in shape.sent), places, position, shape.file, shape.parts
+    )
+
+
+def _fits(capture: Captured, shape: Shape) -> bool:
+    return capture.table.names == tuple(field.name for field in shape.sent) and capture.types == tuple(
+        field.type for field in shape.sent
+    )
+
+
+def _as_known(shape: Shape, capture: Captured | None) -> Table:
+    return capture.table if capture is not None and _fits(capture, shape) else shape.table()

@@ -1,0 +1,108 @@
+"""What we keep at the origin: one publication and one replication slot, both named after the data directory.
+
+A table is published only if it has a replica identity, and its rows are read only once nobody writes to it any more who
+began before it was published. Nothing of the user's is ever altered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from headwater.model.errors import SourceError
+from headwater.sources.postgres.lsn import parse_lsn
+from headwater.sources.postgres.sessions import Connection
+from headwater.sources.postgres.shape import OURS, Shape, qualified, quoted
+
+_LOOK_S = 0.005
+_LEAVE_S = 2.0
+_WRITERS = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
+
+
+def name_for(directory: Path) -> str:
+    """The same for the same directory; fits where PostgreSQL takes a name for a slot."""
+    return f"{OURS}_{hashlib.blake2b(os.fsencode(directory.absolute()), digest_size=6).hexdigest()}"
+
+
+def refuse_unready(db: Connection) -> None:
+    (level,) = db.execute("SHOW wal_level").fetchone() or ("",)
+    if level != "logical":
+        raise SourceError(
+            f"expected wal_level logical, found {level}: PostgreSQL does not write down enough to tell its changes",
+            hint="ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL",
+        )
+
+
+def create(db: Connection, name: str) -> int:
+    """Publication first: the stream refuses to pass a time when it was not there. Where the stream begins."""
+    refuse_unready(db)
+    db.execute(f"DROP PUBLICATION IF EXISTS {quoted(name)}".encode())
+    db.execute(f"CREATE PUBLICATION {quoted(name)} WITH (publish_via_partition_root = true)".encode())
+    row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (name,)).fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
+
+
+def is_there(db: Connection, name: str) -> bool:
+    return db.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (name,)).fetchone() is not None
+
+
+def published(db: Connection, name: str) -> set[int]:
+    sql = "SELECT prrelid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE pubname = %s"
+    return {oid for (oid,) in db.execute(sql, (name,))}
+
+
+def publish(db: Connection, name: str, shape: Shape) -> None:
+    if shape.oid not in published(db, name):
+        db.execute(f"ALTER PUBLICATION {quoted(name)} ADD TABLE {qualified(shape)}".encode())
+
+
+def unpublish(db: Connection, name: str, shape: Shape) -> None:
+    if shape.oid in published(db, name):
+        db.execute(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {qualified(shape)}".encode())
+
+
+def wait_for_writers(db: Connection, oids: Iterable[int]) -> None:
+    """Returns when all have ended who may have written to the tables before now. Nobody waits for us."""
+    asked = list(oids)
+    old = _writers(db, asked)
+    while old:
+        time.sleep(_LOOK_S)
+        old &= _writers(db, asked)
+
+
+def _writers(db: Connection, oids: list[int]) -> set[str]:
+    sql = (
+        "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND granted "
+        "AND relation = ANY (%s::int8[]) AND mode = ANY (%s) AND pid IS DISTINCT FROM pg_backend_pid() "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    return {one for (one,) in db.execute(sql, (oids, list(_WRITERS)))}
+
+
+def remove(db: Connection, name: str | None = None) -> list[str]:
+    """Ours in this database, or all by one name; what that was. A slot that somebody reads from stays."""
+    like = name or rf"{OURS}\_%"
+    slots = _unused_slots(db, like)
+    for slot in slots:
+        db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+    used = {slot for (slot,) in db.execute("SELECT slot_name FROM pg_replication_slots")}
+    named = db.execute("SELECT pubname FROM pg_publication WHERE pubname LIKE %s", (like,)).fetchall()
+    gone = [publication for (publication,) in named if publication not in used]
+    for publication in gone:
+        db.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
+    return [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
+
+
+def _unused_slots(db: Connection, like: str) -> list[str]:
+    """Those nobody reads from; the server takes a moment to see that we are gone."""
+    sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database() AND slot_name LIKE %s"
+    until_s = time.monotonic() + _LEAVE_S
+    while True:
+        slots = db.execute(sql, (like,)).fetchall()
+        if time.monotonic() > until_s or not any(active for _, active in slots):
+            return [slot for slot, active in slots if not active]
+        time.sleep(_LOOK_S)

@@ -1,0 +1,212 @@
+"""What a query reads, in PostgreSQL's own words: a view made of it for a moment, and what that depends on.
+
+Nothing is run and nothing stays: the view is rolled back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.sources.postgres.binding import literals_of, with_nulls
+from headwater.sources.postgres.sessions import Connection, speaking
+from headwater.sources.postgres.shape import table_name
+from headwater.sources.source import Reads
+
+_PREPARED = "headwater_prepared"
+_VIEW = "headwater_view"
+_UNWATCHED = {"m": "materialised view", "f": "foreign table", "S": "sequence"}
+_DEPENDS = """
+SELECT DISTINCT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, d.refobjsubid,
+       COALESCE(pg_partition_root(c.oid), c.oid)::int8
+FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid AND c.oid <> r.ev_class
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE r.ev_class = ANY (%s::int8[])
+"""
+_ACTIONS = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = ANY (%s::int8[])"
+_FUNCTIONS = """
+SELECT p.proname, n.nspname, p.provolatile::text, p.pronargs
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = ANY (%s::int8[])
+"""
+_COLUMNS = """
+SELECT c.oid::int8, n.nspname, c.relname, a.attnum, a.attname, a.attgenerated <> ''
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.oid = ANY (%s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|hashfuncid) (\d+)")
+_WHOLE_ROW = re.compile(r"\{VAR :varno \S+ :varattno 0 ")
+_NOW = re.compile(r"\A[eE]?'\s*(now|today|tomorrow|yesterday)\b", re.I)
+_CLOCKS = re.compile(
+    "now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|current_.*|session_user|inet_.*_(addr|port)"
+    "|version|txid_.*|lastval|currval|to_reg.*"
+)
+_READERS = ("pg_", "has_", "query_to_xml", "table_to_xml", "schema_to_xml", "database_to_xml", "cursor_to_xml")
+
+
+def prepared(db: Connection, sql: str) -> tuple[str, ...]:
+    """The types of its parameters; `SqlError` in the origin's words where it will not."""
+    with speaking(sql):
+        try:
+            db.execute(f"PREPARE {_PREPARED} AS {sql}".encode(), prepare=False)
+        except Exception as error:
+            raise _moved(error, sql) from None
+        row = db.execute(
+            "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s", (_PREPARED,)
+        ).fetchone()
+        db.execute(f"DEALLOCATE {_PREPARED}")
+    assert row is not None
+    return tuple(row[0])
+
+
+def _moved(error: Exception, sql: str) -> Exception:
+    """The place in the user's statement, not in ours."""
+    try:
+        with speaking(f"PREPARE {_PREPARED} AS {sql}"):
+            raise error
+    except SqlError as ours:
+        shift = len(f"PREPARE {_PREPARED} AS ")
+        at = (ours.at[0] - shift, ours.at[1] - shift) if ours.at is not None and ours.at[0] >= shift else None
+        return SqlError(ours.message, sql=sql, at=at, hint=ours.hint)
+    except Exception as other:
+        return other
+
+
+def reads_of(db: Connection, sql: str) -> Reads:
+    """Views are seen through, and so are partitions: changes of theirs are told as their parent's."""
+    plain = sql.rstrip().rstrip(";")
+    types = prepared(db, plain)
+    _refuse_words(sql)
+    db.execute("BEGIN")
+    try:
+        view = _viewed(db, sql, with_nulls(plain, types))
+        oids, depends = _dependencies(db, view)
+        actions = " ".join(action for (action,) in db.execute(_ACTIONS, (oids,)))
+        _refuse_unwatched(depends, actions, sql)
+        functions = _functions(db, actions, sql)
+        names = _names(db, view)
+        return Reads(names, _masks(db, depends, bool(_WHOLE_ROW.search(actions))), functions)
+    finally:
+        db.execute("ROLLBACK")
+
+
+def _viewed(db: Connection, sql: str, query: str) -> int:
+    with speaking(sql):
+        try:
+            db.execute(f"CREATE TEMPORARY VIEW {_VIEW} AS {query}".encode())
+        except Exception as error:
+            words = str(error)
+            if "specified more than once" in words:
+                name = words.split('"')[1]
+                raise UnsupportedQuery(
+                    f"two columns are named {name}", sql=sql, hint="give one of them another name with AS"
+                ) from None
+            raise
+    row = db.execute(f"SELECT 'pg_temp.{_VIEW}'::regclass::oid::int8").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _names(db: Connection, view: int) -> tuple[str, ...]:
+    sql = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 ORDER BY attnum"
+    return tuple(name for (name,) in db.execute(sql, (view,)))
+
+
+_Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root
+
+
+def _dependencies(db: Connection, view: int) -> tuple[list[int], list[_Depends]]:
+    """Of a view and of the views it reads: their oids, and all they depend on."""
+    oids, found, fresh = [view], list[_Depends](), [view]
+    while fresh:
+        rows: list[Any] = db.execute(_DEPENDS, (fresh,)).fetchall()
+        found += [row for row in rows if row[3] != "v"]
+        fresh = [oid for oid in {row[0] for row in rows if row[3] == "v"} if oid not in oids]
+        oids += fresh
+    return oids, found
+
+
+def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> None:
+    for _, schema, name, kind, persistence, column, _ in depends:
+        catalog = schema in ("pg_catalog", "information_schema", "pg_toast")
+        what = _UNWATCHED.get(kind) or ("system catalog" if catalog else "temporary table" * (persistence == "t"))
+        if what:
+            raise UnsupportedQuery(f"{name} is a {what}: it cannot be watched", sql=sql, hint="ask for rows of tables")
+        if column < 0:
+            raise UnsupportedQuery(
+                f"system columns of {name} change without any change of a row", sql=sql, hint="select the key instead"
+            )
+    if "{TABLESAMPLECLAUSE" in actions:
+        raise UnsupportedQuery("TABLESAMPLE takes other rows every time", sql=sql)
+    if "{SQLVALUEFUNCTION" in actions or "{NEXTVALUEEXPR" in actions:
+        raise _volatile("current_date, current_timestamp, current_user or one of their kind", sql)
+    if not depends:
+        raise UnsupportedQuery("a query without tables never changes", sql=sql, hint="add FROM and a table")
+
+
+def _functions(db: Connection, actions: str, sql: str) -> frozenset[str]:
+    called = [int(oid) for oid in set(_CALLED.findall(actions)) if int(oid)]
+    rows = db.execute(_FUNCTIONS, (called,)).fetchall()
+    for name, schema, volatility, arguments in rows:
+        _refuse_function(name, schema, volatility, arguments, sql)
+    return frozenset(name for name, *_ in rows)
+
+
+def _refuse_function(name: str, schema: str, volatility: str, arguments: int, sql: str) -> None:
+    if volatility == "v" or _CLOCKS.fullmatch(name) or (name == "age" and arguments == 1):
+        raise _volatile(name, sql)
+    if volatility == "s" and (schema != "pg_catalog" or name.startswith(_READERS)):
+        raise UnsupportedQuery(
+            f"{name} may read what we do not know of",
+            sql=sql,
+            hint="declare the function IMMUTABLE if it depends on its arguments alone",
+        )
+
+
+def _volatile(name: str, sql: str) -> UnsupportedQuery:
+    at = re.search(rf"\b{re.escape(name)}\b", sql, re.I)
+    return UnsupportedQuery(
+        f"{name} changes without any change in the database",
+        sql=sql,
+        at=at.span() if at else None,
+        hint="compute it in the application and pass it as a parameter",
+    )
+
+
+def _refuse_words(sql: str) -> None:
+    """'now' is read as a time when the query is read."""
+    for literal in literals_of(sql):
+        if _NOW.match(literal) and re.search(
+            re.escape(literal) + r"\s*::|(?:date|time\w*)\s*" + re.escape(literal), sql
+        ):
+            raise _volatile(literal.strip("eE'"), sql)
+
+
+def _masks(db: Connection, depends: Sequence[_Depends], whole: bool) -> dict[str, frozenset[str]]:
+    """The columns that count of each table; all of them where rows are taken whole, or one is computed from others."""
+    used: dict[int, set[int]] = defaultdict(set)
+    roots = {oid: root for oid, *_, root in depends}
+    for oid, *_, column, _ in depends:
+        used[oid].add(column)
+    masks: dict[str, set[str]] = defaultdict(set)
+    columns = _columns(db, [*roots, *roots.values()])
+    for oid, root in roots.items():
+        name, names, _ = columns[root]
+        _, here, generated = columns[oid]
+        computed = whole or bool(used[oid] & generated)
+        masks[name] |= set(names.values()) if computed else {here.get(column, "") for column in used[oid]}
+    return {name: frozenset(mask if mask == {""} else mask - {""}) for name, mask in masks.items()}
+
+
+def _columns(db: Connection, oids: Sequence[int]) -> dict[int, tuple[str, dict[int, str], set[int]]]:
+    """By table: its name, its columns by number, and the numbers of the generated ones."""
+    found: dict[int, tuple[str, dict[int, str], set[int]]] = {}
+    for oid, schema, relation, number, name, generated in db.execute(_COLUMNS, (list(oids),)):
+        _, names, computed = found.setdefault(oid, (table_name(schema, relation), {}, set()))
+        names[number] = name
+        if generated:
+            computed.add(number)
+    return found

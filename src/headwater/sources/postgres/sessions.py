@@ -1,0 +1,186 @@
+"""Connections to the origin, all with the same settings: values read the same wherever they come from.
+
+Every connection string of libpq is taken as it is; nothing here knows what the connections are for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.value import Row
+from headwater.sources.postgres.types import parser, written
+
+Connection = psycopg.Connection[Any]
+
+_PINNED = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO,YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "xmloption": "content",
+    "client_encoding": "UTF8",
+}
+_IDLE_MAX = 8  # connections kept
+_SQL_CLASSES = frozenset({"21", "22", "23", "24", "26", "2B", "33", "34", "38", "39", "3D", "3F", "42", "44", "0A"})
+
+
+class Sessions:
+    """A small pool. A connection that broke is not lent again."""
+
+    def __init__(self, url: str) -> None:
+        self._given = _understood(url)
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def open(self, **more: str) -> Connection:
+        """A connection of one's own, in autocommit."""
+        options = " ".join([str(self._given.get("options", "")), *(f"-c {k}={v}" for k, v in _PINNED.items())])
+        given: dict[str, Any] = {"application_name": "headwater", **self._given, "options": options.strip(), **more}
+        try:
+            db = psycopg.connect(**given, autocommit=True)
+        except psycopg.Error as error:
+            raise SourceError(
+                f"PostgreSQL could not be reached: {_words(error)}",
+                hint="check host, port, database, user and password of the address",
+            ) from None
+        db.prepare_threshold = None
+        return db
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """Errors come out as ours; no transaction stays open."""
+        db = self._taken()
+        try:
+            with speaking():
+                yield db
+        finally:
+            self._return(db)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Inside one snapshot, read only."""
+        with self.lent() as db:
+            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield db
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+
+    def _taken(self) -> Connection:
+        with self._lock:
+            if self._closed:
+                raise SourceError("the source is closed")
+            while self._idle:
+                db = self._idle.pop()
+                if not db.closed and not db.broken:
+                    return db
+        return self.open()
+
+    def _return(self, db: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if db.info.transaction_status not in (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN):
+                db.execute("ROLLBACK")
+        with self._lock:
+            idle = db.info.transaction_status == pq.TransactionStatus.IDLE
+            if idle and not self._closed and len(self._idle) < _IDLE_MAX:
+                self._idle.append(db)
+                return
+        db.close()
+
+
+def answered(db: Connection, sql: str, params: Sequence[Any] = ()) -> tuple[tuple[str, ...], list[Row]]:
+    """The columns and rows of a query with `$1` parameters; the types of values are ours."""
+    result = _executed(db, sql, params)
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
+    fields = range(result.nfields)
+    names = tuple((result.fname(n) or b"").decode() for n in fields)
+    columns = [[result.get_value(row, n) for row in range(result.ntuples)] for n in fields]
+    parsers = [parser(result.ftype(n)) for n in fields]
+    parsed = [
+        [None if text is None else parse(text) for text in column]
+        for parse, column in zip(parsers, columns, strict=True)
+    ]
+    rows: list[Row] = list(zip(*parsed, strict=True)) if parsed else [()] * result.ntuples
+    return names, rows
+
+
+def told(db: Connection, sql: str, params: Sequence[Any] = ()) -> None:
+    """One statement, with `$1` parameters."""
+    _executed(db, sql, params)
+
+
+def _executed(db: Connection, sql: str, params: Sequence[Any]) -> Any:
+    cursor = psycopg.RawCursor(db)
+    with speaking(sql):
+        cursor.execute(sql.encode(), [_Given(written(value)) for value in params] or None)
+    return cursor.pgresult
+
+
+class _Given:
+    """A parameter as text of no declared type: the server knows which it wants."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes | None) -> None:
+        self.text = text
+
+
+class _GivenDumper(psycopg.adapt.Dumper):
+    oid = 0
+
+    def dump(self, obj: _Given) -> bytes | None:
+        return obj.text
+
+
+psycopg.adapters.register_dumper(_Given, _GivenDumper)
+
+
+@contextlib.contextmanager
+def speaking(sql: str | None = None) -> Iterator[None]:
+    """PostgreSQL's errors as ours: about the statement where one is given and it is to blame, else about the source."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        if sql is not None and (state[:2] in _SQL_CLASSES or state == "25006"):
+            raise SqlError(_words(error), sql=sql, at=_place(error, sql), hint=error.diag.message_hint) from None
+        raise SourceError(f"PostgreSQL said: {_words(error)}", hint=error.diag.message_hint) from None
+
+
+def _words(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error).strip() or type(error).__name__
+
+
+def _place(error: psycopg.Error, sql: str) -> tuple[int, int] | None:
+    place = error.diag.statement_position
+    if place is None or not 0 < int(place) <= len(sql):
+        return None
+    start = int(place) - 1
+    length = next((n for n, letter in enumerate(sql[start:]) if not (letter.isalnum() or letter == "_")), len(sql))
+    return start, start + max(1, length)
+
+
+def _understood(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.Error as error:
+        raise SourceError(
+            f"the address does not read: {_words(error)}",
+            hint="use postgresql://user:password@host:5432/database, as psql takes it",
+        ) from None

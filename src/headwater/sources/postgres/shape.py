@@ -1,0 +1,199 @@
+"""Tables as PostgreSQL's catalog has them: names, columns, keys, replica identity. It reads and changes nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.model.errors import SourceError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Value
+from headwater.sources.postgres.sessions import Connection
+from headwater.sources.postgres.types import base_of, parser, type_of
+
+OURS = "headwater"  # the schema, and the first word of every name of ours
+_KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`type` is the base type's oid. `missing` is what rows older than the column hold; `has_default` newer ones."""
+
+    name: str
+    type: int
+    declared: str
+    not_null: bool
+    generated: bool
+    missing: Value
+    has_missing: bool
+    has_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`identity` is the table's replica identity: d, n, f or i; `identity_columns` are those its old images have.
+
+    `file` changes when the table is rewritten. `parts` are its partitions, or the tables that inherit from it.
+    """
+
+    oid: int
+    schema: str
+    relation: str
+    kind: str
+    persistence: str
+    is_partition: bool
+    file: int
+    fields: tuple[Field, ...]
+    key: tuple[str, ...]
+    identity: str
+    identity_columns: tuple[str, ...]
+    parts: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        return table_name(self.schema, self.relation)
+
+    @property
+    def sent(self) -> tuple[Field, ...]:
+        """The columns that replication tells of: generated ones are not among them."""
+        return tuple(field for field in self.fields if not field.generated)
+
+    def table(self, schema_id: int = 0) -> Table:
+        return Table(self.name, tuple(column_of(field) for field in self.sent), self.key, schema_id)
+
+
+def column_of(field: Field) -> Column:
+    return Column(field.name, type_of(field.type), field.declared, nullable=not field.not_null, default=field.missing)
+
+
+def table_name(schema: str, relation: str) -> str:
+    """`orders` for a table of the schema public, `sales.orders` for others; quoted where a dot would mislead."""
+    names = [relation] if schema == "public" else [schema, relation]
+    return ".".join(quoted(name) if set(name) & {".", '"'} else name for name in names)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def qualified(shape: Shape) -> str:
+    """As SQL names it, whatever the search path."""
+    return f"{quoted(shape.schema)}.{quoted(shape.relation)}"
+
+
+_RELATIONS = """
+SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relispartition,
+       c.relfilenode::int8, c.relreplident::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headwater')
+      AND c.relpersistence <> 't' AND (%(oids)s::int8[] IS NULL OR c.oid = ANY (%(oids)s::int8[]))
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+"""
+_FIELDS = """
+SELECT a.attrelid::int8, a.attname, a.atttypid::int8, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       a.attgenerated <> '', a.atthasmissing, (a.attmissingval::text::text[])[1], a.atthasdef
+FROM pg_attribute a WHERE a.attrelid = ANY (%(oids)s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+_KEYS = """
+SELECT i.indrelid::int8, i.indisprimary, i.indisreplident, k.place, a.attname
+FROM pg_index i CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY k(number, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+WHERE i.indrelid = ANY (%(oids)s::int8[]) AND (i.indisprimary OR i.indisreplident)
+ORDER BY i.indrelid, k.place
+"""
+_PARTS = "SELECT inhparent::int8, inhrelid::int8 FROM pg_inherits WHERE inhparent = ANY (%(oids)s::int8[])"
+_DOMAINS = "SELECT oid::int8, typbasetype::int8 FROM pg_type WHERE typtype = 'd'"
+
+
+def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, Shape]:
+    """By oid: all tables, or those of them that are there."""
+    rows = db.execute(_RELATIONS, {"oids": None if oids is None else list(oids)}).fetchall()
+    found = {"oids": [row[0] for row in rows]}
+    domains = dict(db.execute(_DOMAINS).fetchall())
+    fields: dict[int, list[Field]] = defaultdict(list)
+    for oid, *field in db.execute(_FIELDS, found):
+        fields[oid].append(_field(field, domains))
+    keys: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for oid, is_primary, is_identity, _, name in db.execute(_KEYS, found):
+        for role in ("p" * is_primary) + ("i" * is_identity):
+            keys[oid, role].append(name)
+    parts: dict[int, set[int]] = defaultdict(set)
+    for parent, part in db.execute(_PARTS, found):
+        parts[parent].add(part)
+    return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]]) for row in rows}
+
+
+def _field(raw: Sequence[Any], domains: Mapping[int, int]) -> Field:
+    name, type, declared, not_null, generated, has_missing, missing, has_default = raw
+    base = base_of(type, domains)
+    value = parser(base)(missing.encode()) if missing is not None else None
+    return Field(name, base, declared, not_null, generated, value, has_missing, has_default)
+
+
+def _shape(
+    row: Sequence[Any], fields: Sequence[Field], keys: Mapping[tuple[int, str], list[str]], parts: set[int]
+) -> Shape:
+    oid, schema, relation, kind, persistence, is_partition, file, identity = row
+    primary, index = tuple(keys.get((oid, "p"), ())), tuple(keys.get((oid, "i"), ()))
+    columns = {"d": primary, "i": index, "f": tuple(one.name for one in fields if not one.generated)}
+    return Shape(
+        oid,
+        schema,
+        relation,
+        kind,
+        persistence,
+        is_partition,
+        file,
+        tuple(fields),
+        primary or (index if identity == "i" else ()),
+        identity,
+        columns.get(identity, ()),
+        frozenset(parts),
+    )
+
+
+def capturable(db: Connection, name: str) -> Shape:
+    """The table of this name, or an error that says why its changes cannot be captured."""
+    shape = next((shape for shape in read_shapes(db).values() if shape.name == name), None)
+    if shape is None:
+        raise _no_table(db, name)
+    if shape.persistence == "u":
+        raise SourceError(
+            f"table {name!r} is unlogged: its changes are not in the write-ahead log",
+            hint=f"ALTER TABLE {qualified(shape)} SET LOGGED",
+        )
+    if shape.is_partition:
+        raise SourceError(f"{name!r} is a partition: its changes are captured as those of its parent")
+    if shape.kind == "r" and shape.parts:
+        raise SourceError(f"tables inherit from {name!r}: its changes cannot be captured", hint="partition it instead")
+    if not shape.sent:
+        raise SourceError(f"table {name!r} has no columns that replication tells of")
+    _refuse_no_identity(shape)
+    return shape
+
+
+def _refuse_no_identity(shape: Shape) -> None:
+    """To publish such a table would make its user's updates fail."""
+    if not shape.identity_columns:
+        raise SourceError(
+            f"table {shape.name!r} has no replica identity: PostgreSQL would not tell which rows change",
+            hint=f"give it a primary key, or ALTER TABLE {qualified(shape)} REPLICA IDENTITY FULL",
+        )
+
+
+def _no_table(db: Connection, name: str) -> SourceError:
+    schema, _, relation = name.rpartition(".")
+    row = db.execute(
+        "SELECT relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relname = %s",
+        (schema or "public", relation),
+    ).fetchone()
+    if row is None:
+        return SourceError(f"there is no table {name!r} in the database", hint="check the spelling of the name")
+    return SourceError(
+        f"{name!r} is a {_KINDS.get(row[0], 'relation')}: its changes cannot be captured",
+        hint="query the tables it reads from",
+    )

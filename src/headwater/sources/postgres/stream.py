@@ -1,0 +1,193 @@
+"""The stream of changes: connected when needed, read by whoever waits for it, resumed where it was cut.
+
+One thread reads for all; the others are woken when it has. Items wait here until they are asked for. It never
+acknowledges what it was not told is durable.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.model.change import Transaction
+from headwater.model.errors import SourceError
+from headwater.sources.postgres.assembly import Assembly
+from headwater.sources.postgres.keeping import Keeping
+from headwater.sources.postgres.placing import Recent, Seen
+from headwater.sources.postgres.replication import Received, Replication
+from headwater.sources.postgres.sessions import Sessions
+from headwater.sources.postgres.translating import Item, Look, Translation
+
+ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
+_NUDGE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """`since` is where it began: nothing was captured before."""
+
+    name: str
+    since: int
+
+
+class Stream:
+    """Every method may be called from any thread."""
+
+    def __init__(self, sessions: Sessions, slot: Slot, keeping: Keeping, look: Look) -> None:
+        self._sessions, self._slot, self._keeping = sessions, slot, keeping
+        self.moved = threading.Condition(threading.RLock())
+        self._reading = self._closed = False
+        self._replication: Replication | None = None
+        self._assembly = Assembly()
+        self._recent = Recent()
+        self.position = self._start = max(slot.since, keeping.position)
+        self._durable = 0
+        self._waiting: deque[Item] = deque()
+        self._rows = 0
+        self.translation = Translation(keeping, look, self.position)
+
+    # For the one who takes changes
+
+    def take(self, after: int, rows_max: int) -> list[Item]:
+        """What waits here, behind a position."""
+        with self.moved:
+            taken: list[Item] = []
+            rows = 0
+            while self._waiting and rows < rows_max:
+                item = self._waiting.popleft()
+                if isinstance(item, Transaction):
+                    self._rows -= len(item.changes)
+                    rows += len(item.changes)
+                if item.position > after or (item.position == after and not isinstance(item, Transaction)):
+                    taken.append(item)
+            self.moved.notify_all()
+            return taken
+
+    def has_items(self) -> bool:
+        return bool(self._waiting)
+
+    def passed(self, position: int) -> None:
+        """Whoever takes changes knows that nothing was missing up to here."""
+        with self.moved:
+            self.translation.reported = max(self.translation.reported, position)
+
+    def give(self, items: list[Item]) -> None:
+        """More of them, from elsewhere, that come after all that were read so far."""
+        with self.moved:
+            self._waiting.extend(items)
+            self.moved.notify_all()
+
+    def rewind(self) -> None:
+        """Begins again where everything is known to be durable."""
+        with self.moved:
+            self._disconnect()
+            self._keeping.rewind()
+            self.position = self._start = max(self._slot.since, self._keeping.position)
+            self._waiting.clear()
+            self._rows = 0
+            self._recent = Recent()
+            self.translation = Translation(self._keeping, self.translation.look, self.position)
+
+    def settle(self, position: int) -> None:
+        with self.moved:
+            self._keeping.settle(position)
+            self._durable = max(self._durable, position)
+            if self._replication is not None:
+                self._replication.acknowledge(position)
+
+    # For whoever waits
+
+    def follow(self, done: Callable[[], bool], timeout_s: float, *, takes: bool = False) -> bool:
+        """Reads, or lets read, until `done`; False at the timeout, or at the end. `takes`: by who takes changes."""
+        until_s = time.monotonic() + timeout_s
+        with self.moved:
+            while not done():
+                left_s = until_s - time.monotonic()
+                if left_s <= 0 or self._closed:
+                    return False
+                if self._reading or (self._rows > ROWS_MAX and not takes):
+                    self.moved.wait(left_s)
+                else:
+                    self._read(left_s)
+            return True
+
+    def place(self, seen: Seen, floor: int, nudge: Callable[[], None], timeout_s: float) -> int | None:
+        """The position of a snapshot; None where another one must be taken."""
+        if not self.follow(lambda: self.position >= seen.upto, _NUDGE_S):
+            nudge()
+            if not self.follow(lambda: self.position >= seen.upto, timeout_s):
+                raise SourceError(
+                    f"expected PostgreSQL to send its changes up to {seen.upto} within {timeout_s:g} s, "
+                    f"found them at {self.position}",
+                    hint="is somebody taking the changes?",
+                )
+        with self.moved:
+            return self._recent.place(seen, floor)
+
+    def wake(self) -> None:
+        with self.moved:
+            if self._replication is not None:
+                self._replication.wake()
+            self.moved.notify_all()
+
+    def close(self) -> None:
+        with self.moved:
+            self._closed = True
+            self.wake()
+            self.moved.wait_for(lambda: not self._reading)
+            self._disconnect()
+
+    # Reading
+
+    def _read(self, timeout_s: float) -> None:
+        """Called with the lock, which others may have meanwhile."""
+        self._reading = True
+        self.moved.release()
+        try:
+            received = self._connected().read(timeout_s)
+        except BaseException:
+            self.moved.acquire()
+            self._disconnect()
+            raise
+        else:
+            self.moved.acquire()
+            self._received(received)
+        finally:
+            self._reading = False
+            self.moved.notify_all()
+
+    def _connected(self) -> Replication:
+        if self._replication is None:
+            start = max(self.position, self._start)
+            self._replication = Replication(self._sessions, self._slot.name, self._slot.name, start)
+            self._replication.acknowledge(self._durable)
+        return self._replication
+
+    def _received(self, received: Received) -> None:
+        try:
+            for payload in received.payloads:
+                self._payload(payload)
+        except BaseException:
+            self._disconnect()
+            raise
+        self.position = max(self.position, received.upto)
+
+    def _payload(self, payload: bytes) -> None:
+        committed = self._assembly.take(payload)
+        if committed is None or committed.position <= self.position:
+            return
+        items = self.translation.items(committed)
+        self._recent.add(committed.position, committed.xid)
+        self.position = committed.position
+        self._waiting.extend(items)
+        self._rows += sum(len(item.changes) for item in items if isinstance(item, Transaction))
+
+    def _disconnect(self) -> None:
+        if self._replication is not None:
+            self._replication.close()
+            self._replication = None
+        self._assembly.close()
+        self._assembly = Assembly()

@@ -1,0 +1,258 @@
+"""From what PostgreSQL says of a transaction to what every source reports: rows before and after, and new shapes.
+
+Rows before come from `Keeping`, and so do large values that an update did not touch. It asks the catalog only about
+columns that are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.model.change import Change, Transaction
+from headwater.model.errors import SourceError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Row
+from headwater.sources.postgres.assembly import Committed
+from headwater.sources.postgres.keeping import Captured, Held, Keeping
+from headwater.sources.postgres.pgoutput import (
+    UNCHANGED,
+    Cells,
+    Delete,
+    Emitted,
+    Insert,
+    Relation,
+    Truncate,
+    Update,
+)
+from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
+from headwater.sources.postgres.types import Parse, base_of, parser, type_of
+from headwater.sources.source import SchemaChange
+
+Item = Transaction | SchemaChange
+Look = Callable[[int], tuple[Shape | None, dict[int, int]]]  # oid → shape now, domains
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table as the stream last described it."""
+
+    relation: Relation
+    parsers: tuple[Parse, ...]
+
+
+@dataclass(slots=True)
+class Translation:
+    """`waiting` holds what is said of tables whose rows are still being read, by oid."""
+
+    keeping: Keeping
+    look: Look
+    reported: int
+    waiting: dict[int, list[tuple[int, Relation | Insert | Update | Delete | Truncate]]] = field(default_factory=dict)
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _written: dict[tuple[int, bytes], Held | None] = field(default_factory=dict)
+
+    def items(self, committed: Committed) -> list[Item]:
+        """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
+        items: list[Item] = []
+        changes: list[Change] = []
+        for said in committed.said:
+            if isinstance(said, Relation):
+                items += self._described(said, committed.position)
+            elif not isinstance(said, Emitted):
+                changes += self._changes(said, committed.position)
+        self._keep(committed.position)
+        self.reported = committed.position
+        ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
+        kept = tuple(change for change in changes if change.table not in ended)
+        return [*items, Transaction(committed.position, kept)] if kept else items
+
+    def begin(self, oid: int) -> None:
+        """The rows of the table are being read: what is said of it waits."""
+        self.waiting[oid] = []
+
+    def ready(self, capture: Captured) -> None:
+        """The rows are there, as of `since`: what was said later catches up, and is not reported."""
+        for position, said in self.waiting.pop(capture.oid):
+            if isinstance(said, Relation):
+                self._refuse_other_shape(capture, said)
+            else:
+                self._changes(said, position)
+            self._keep(position)
+
+    def _refuse_other_shape(self, capture: Captured, relation: Relation) -> None:
+        if tuple(column.name for column in relation.columns) != capture.table.names:
+            raise SourceError(
+                f"expected table {capture.table.name} to stay as it was while it was read, found a change of columns",
+                hint="subscribe again",
+            )
+
+    def ended(self, capture: Captured, reason: str, position: int) -> SchemaChange:
+        """From the transaction at `position` on."""
+        self.keeping.drop(position, capture.oid)
+        return SchemaChange(self.reported, capture.table, None, reason)
+
+    def fitted(self, shape: Shape, position: int) -> list[SchemaChange]:
+        """What the catalog has of a captured table, where everything up to `position` was reported."""
+        capture = self.keeping.captures[shape.oid]
+        names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
+        return self._reshaped(capture, shape.name, names, types, shape, position)
+
+    def _keep(self, position: int) -> None:
+        self.keeping.write(position, self._written)
+        self._written = {}
+
+    # Rows
+
+    def _changes(self, said: Insert | Update | Delete | Truncate, position: int) -> list[Change]:
+        if isinstance(said, Truncate):
+            return [change for oid in said.oids for change in self._truncated(oid, said, position)]
+        capture = self._reported(said.oid, said, position)
+        if capture is None:
+            return []
+        match said:
+            case Insert(new=new):
+                return self._changed(capture, None, self._row(said.oid, new, None))
+            case Update(old=old, new=new):
+                before = self._before(capture, said.oid, old if old is not None else new)
+                return self._changed(capture, before, self._row(said.oid, new, before))
+            case Delete(old=old):
+                return self._changed(capture, self._before(capture, said.oid, old), None)
+
+    def _truncated(self, oid: int, said: Truncate, position: int) -> list[Change]:
+        capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
+        if capture is None:
+            return []
+        rows = {(oid, key): held for key, held in self.keeping.all(capture)}
+        rows |= {key: held for key, held in self._written.items() if key[0] == oid}  # type: ignore[misc]
+        self._written |= dict.fromkeys(rows)
+        return [
+            Change(capture.table.name, capture.padded(held.row), None)
+            for held in rows.values()
+            if held is not None
+            for _ in range(held.count)
+        ]
+
+    def _reported(self, oid: int, said: Insert | Update | Delete | Truncate, position: int) -> Captured | None:
+        if oid in self.waiting:
+            self.waiting[oid].append((position, said))
+            return None
+        capture = self.keeping.captures.get(oid)
+        return capture if capture is not None and position > capture.since else None
+
+    def _row(self, oid: int, cells: Cells, before: Row | None) -> Row:
+        parsers = self._known[oid].parsers
+        return tuple(
+            [
+                None if cell is None else before[place] if cell is UNCHANGED else parse(cell)  # type: ignore[index]
+                for place, (cell, parse) in enumerate(zip(cells, parsers, strict=True))
+            ]
+        )
+
+    def _before(self, capture: Captured, oid: int, cells: Cells) -> Row:
+        """The row that these cells name by its key."""
+        named: Row = tuple(
+            None if cell is None or cell is UNCHANGED else parse(cell)
+            for cell, parse in zip(cells, self._known[oid].parsers, strict=True)
+        )
+        held = self._held(capture, capture.key(named))
+        if held is None:
+            raise SourceError(
+                f"a row of {capture.table.name} changed that is not among those we know",
+                hint="start again with a fresh data directory",
+            )
+        return capture.padded(held.row)
+
+    def _held(self, capture: Captured, key: bytes) -> Held | None:
+        place = (capture.oid, key)
+        return self._written[place] if place in self._written else self.keeping.held(capture, key)
+
+    def _changed(self, capture: Captured, old: Row | None, new: Row | None) -> list[Change]:
+        if old is not None:
+            self._count(capture, old, -1)
+        if new is not None:
+            self._count(capture, new, +1)
+        return [Change(capture.table.name, old, new)]
+
+    def _count(self, capture: Captured, row: Row, by: int) -> None:
+        key = capture.key(row)
+        held = self._held(capture, key)
+        count = (held.count if held is not None else 0) + by
+        self._written[capture.oid, key] = Held(row, count) if count > 0 else None
+
+    # Shapes
+
+    def _described(self, relation: Relation, position: int) -> list[SchemaChange]:
+        before = self._known.get(relation.oid)
+        if before is not None and before.relation.columns == relation.columns and before.relation.name == relation.name:
+            return []
+        shape, domains = self.look(relation.oid)
+        types = [base_of(column.type, domains) for column in relation.columns]
+        self._known[relation.oid] = _Known(relation, tuple(parser(type) for type in types))
+        if relation.oid in self.waiting:
+            self.waiting[relation.oid].append((position, relation))
+        capture = self.keeping.captures.get(relation.oid)
+        if capture is None or position <= capture.since:
+            return []
+        names = [column.name for column in relation.columns]
+        return self._reshaped(capture, table_name(relation.schema, relation.name), names, types, shape, position)
+
+    def _reshaped(
+        self,
+        capture: Captured,
+        name: str,
+        names: Sequence[str],
+        types: Sequence[int],
+        shape: Shape | None,
+        position: int,
+    ) -> list[SchemaChange]:
+        table, width = capture.table, len(capture.table.columns)
+        if name != table.name:
+            return [self.ended(capture, f"table {table.name} was renamed to {name}", position)]
+        if tuple(names[:width]) != table.names or tuple(types[:width]) != capture.types:
+            return [self.ended(capture, column_reason(table, names, capture.types, types), position)]
+        return [self._extended(capture, names, types, shape, position)] if len(names) > width else []
+
+    def _extended(
+        self, capture: Captured, names: Sequence[str], types: Sequence[int], shape: Shape | None, position: int
+    ) -> SchemaChange:
+        """Columns were added. Where what older rows hold cannot be known any more, the table ends."""
+        table, width = capture.table, len(capture.table.columns)
+        fields = {one.name: one for one in shape.fields} if shape is not None else {}
+        file = shape.file if shape is not None else -1
+        lost = [name for name in names[width:] if file != capture.file and _unsure(fields.get(name))]
+        if lost:
+            return self.ended(capture, f"table {table.name} was rewritten with another column {lost[0]}", position)
+        added = [
+            column_of(fields[name]) if name in fields else Column(name, type_of(type))
+            for name, type in zip(names[width:], types[width:], strict=True)
+        ]
+        after = Table(table.name, (*table.columns, *added), table.key, table.schema_id + 1)
+        identity = capture.identity if table.key else tuple(range(len(names)))
+        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, file, capture.parts)
+        if not table.key:
+            self._rekey(capture, wider, position)
+        self.keeping.reshape(position, wider)
+        return SchemaChange(self.reported, table, after, f"columns were added to table {table.name}")
+
+    def _rekey(self, capture: Captured, wider: Captured, position: int) -> None:
+        """Rows that are their own keys have other keys now."""
+        rows = list(self.keeping.all(capture))
+        written: dict[tuple[int, bytes], Held | None] = {(capture.oid, key): None for key, _ in rows}
+        for _, held in rows:
+            row = wider.padded(held.row)
+            written[capture.oid, wider.key(row)] = Held(row, held.count)
+        self.keeping.write(position, written)
+
+
+def _unsure(field: Field | None) -> bool:
+    """Of a column of a table that was rewritten: its older rows may hold anything."""
+    return field is None or (field.has_default and not field.has_missing)
+
+
+def column_reason(table: Table, names: Sequence[str], before: Sequence[int], after: Sequence[int]) -> str:
+    there = dict(zip(names, after, strict=True))
+    gone = next(
+        (name for name, type in zip(table.names, before, strict=True) if there.get(name) != type), table.names[-1]
+    )
+    return f"column {gone} of table {table.name} was renamed, dropped or given another type"

@@ -1,0 +1,80 @@
+"""Looks at the catalog now and then: what happened to captured tables that the stream does not tell, or not yet.
+
+What it finds is told once the stream is past the place where it was found, so in order with everything else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.sources.postgres.keeping import Captured
+from headwater.sources.postgres.publishing import published
+from headwater.sources.postgres.sessions import Connection, Sessions
+from headwater.sources.postgres.shape import Shape, read_shapes
+from headwater.sources.postgres.stream import Stream
+from headwater.sources.postgres.translating import Item
+
+LOOK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The captured tables as they were at `position`, and which of them are published."""
+
+    position: int
+    shapes: dict[int, Shape]
+    published: set[int]
+
+
+class Watch:
+    """Used by the one thread that takes changes."""
+
+    def __init__(self, sessions: Sessions, publication: Callable[[], str]) -> None:
+        self._sessions, self._publication = sessions, publication
+        self._found: _Found | None = None
+        self._look_at_s = 0.0
+
+    def due_in_s(self) -> float:
+        return max(0.0, self._look_at_s - time.monotonic()) if self._found is None else LOOK_S
+
+    def look_soon(self) -> None:
+        self._look_at_s = 0.0
+
+    def news(self, stream: Stream, now: Callable[[Connection], int]) -> list[Item]:
+        if self._found is None and time.monotonic() >= self._look_at_s:
+            self._found = self._looked(stream, now)
+            self._look_at_s = time.monotonic() + LOOK_S
+        if self._found is None or stream.position < self._found.position:
+            return []
+        found, self._found = self._found, None
+        with stream.moved:
+            captures = list(stream.translation.keeping.captures.values())
+            old = [one for one in captures if one.since <= found.position]
+            return [item for capture in old for item in _compared(stream, capture, found)]
+
+    def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
+        with stream.moved:
+            oids = list(stream.translation.keeping.captures)
+        if not oids:
+            return None
+        with self._sessions.reading() as db:
+            shapes = read_shapes(db, oids)
+            there = published(db, self._publication())
+            return _Found(now(db), shapes, there)
+
+
+def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
+    name, shape = capture.table.name, found.shapes.get(capture.oid)
+    position = found.position + 1
+    ended = stream.translation.ended
+    if shape is None:
+        return [ended(capture, f"table {name} was dropped", position)]
+    if shape.oid not in found.published:
+        return [ended(capture, f"table {name} was taken out of the publication", position)]
+    if not shape.identity_columns:
+        return [ended(capture, f"table {name} has no replica identity any more", position)]
+    if shape.parts != capture.parts:
+        return [ended(capture, f"partitions of table {name} were attached or detached", position)]
+    return [*stream.translation.fitted(shape, position)]

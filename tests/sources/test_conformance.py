@@ -1,0 +1,80 @@
+"""The conformance suite, run by every source we have."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headwater.sources import open_source
+from headwater.sources.memory import MemorySource
+from headwater.sources.source import Source
+from tests.sources.conformance import *  # noqa: F403 - its tests are run here
+from tests.sources.conformance import Execute, Origin, closing
+from tests.support.postgres import VERSIONS, Servers
+
+
+@pytest.fixture(params=["memory", "sqlite", *(f"postgres-{version}" for version in VERSIONS)])
+def origin(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Origin]:
+    kind, _, version = request.param.partition("-")
+    if kind == "postgres":
+        with (
+            servers[version].database() as database,
+            closing(_postgres(servers[version].url(database), tmp_path)) as it,
+        ):
+            yield it
+    else:
+        with closing(_memory(tmp_path) if kind == "memory" else _sqlite(tmp_path)) as it:
+            yield it
+
+
+def _memory(directory: Path) -> Origin:
+    source = MemorySource()
+    opened: list[Source] = []
+
+    def same() -> Source:
+        if opened:
+            source.hold()
+        opened.append(source)
+        return source
+
+    @contextmanager
+    def foreign() -> Iterator[Execute]:
+        with source.transaction() as tx:
+            yield tx.execute
+
+    return Origin(same, foreign, directory, "?", "BLOB", "REAL")
+
+
+def _sqlite(directory: Path) -> Origin:
+    path = directory / "origin.db"
+    sqlite3.connect(path).execute("PRAGMA journal_mode = WAL").close()
+
+    @contextmanager
+    def foreign() -> Iterator[Execute]:
+        db = sqlite3.connect(path, isolation_level=None, timeout=30)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            yield db.execute
+            db.execute("COMMIT")
+        finally:
+            db.close()
+
+    return Origin(lambda: open_source(f"sqlite:///{path}"), foreign, directory, "?", "BLOB", "REAL")
+
+
+def _postgres(url: str, directory: Path) -> Origin:
+    def foreign() -> AbstractContextManager[Execute]:
+        return _transaction(url)
+
+    return Origin(lambda: open_source(url), foreign, directory, "$1", "bytea", "double precision")
+
+
+@contextmanager
+def _transaction(url: str) -> Iterator[Execute]:
+    with psycopg.connect(url) as db:
+        yield lambda sql: db.execute(sql.encode())

