@@ -24,6 +24,7 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.runner import Job
 from headwater.plan.planner import Planned, effective_sql
+from headwater.plan.wholistic import WHOLISTIC
 from headwater.sources.memory import MemorySource
 
 
@@ -118,6 +119,12 @@ class Works:
         while self.pipeline.capture.position < position:
             self.capture()
 
+    def ask(self) -> None:
+        """The origin is asked for every window whose answer may be another now."""
+        requery = self.pipeline._requery
+        for instance, asked in requery._take():
+            requery._ask(instance, asked)
+
     def look(self) -> None:
         """The hub reads what the cells appended and hands it on; nothing that was quiet stays quiet."""
         self.hub._quiet_at = 0.0
@@ -126,6 +133,7 @@ class Works:
     def run(self) -> None:
         """Until nothing moves any more."""
         self.capture()
+        self.ask()
         for cell in self.cells:
             while cell.turn(0):
                 pass
@@ -144,6 +152,7 @@ class Works:
             abort=lambda forget: None,
             explain=lambda: "",
         )
+        live.opened(live.columns, planned.strategy)
         told: list[Emission] = []
         live.listen(lambda emission: told.append(emission) if emission is not None else None)
         self.watched[id] = Watched(live, planned, told)
@@ -166,7 +175,9 @@ class Works:
 
     def effective(self, planned: Planned) -> list[Fields]:
         names = [output.name for output in planned.template.outputs]
-        answer = self.source.query(effective_sql(planned.template, planned.instance), ())
+        asked = planned.strategy == WHOLISTIC
+        sql = planned.template.sql if asked else effective_sql(planned.template, planned.instance)
+        answer = self.source.query(sql, planned.instance.values if asked else ())
         return [dict(zip(names, row, strict=True)) for row in answer.rows]
 
     def check(self) -> None:
