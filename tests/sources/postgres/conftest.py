@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from headwater.sources.postgres.origin import PostgresSource
 from tests.support.postgres import VERSIONS, Postgres, Servers
 
 
@@ -32,3 +34,11 @@ def db(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection as other programs have it, in autocommit."""
     with psycopg.connect(url, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def source(url: str, tmp_path: Path) -> Iterator[PostgresSource]:
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    yield source
+    source.close()

@@ -109,7 +109,7 @@ class Assembly:
             case Commit(end=end):
                 return self._committed(end)
             case StreamStart(xid=xid):
-                self._block = self._open.setdefault(xid, _UnderWay())
+                self._block = self._open[xid] = self._open.get(xid) or _UnderWay()
             case StreamStop():
                 self._block = None
             case StreamAbort(xid=xid, subxid=subxid):

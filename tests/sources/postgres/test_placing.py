@@ -1,0 +1,50 @@
+"""Where a snapshot stands among the transactions of the stream."""
+
+from __future__ import annotations
+
+from headwater.sources.postgres.placing import Recent, Seen
+
+
+def _recent(*transactions: tuple[int, int]) -> Recent:
+    recent = Recent()
+    for position, xid in transactions:
+        recent.add(position, xid)
+    return recent
+
+
+def test_all_is_seen() -> None:
+    assert _recent((100, 7), (200, 8)).place(Seen.parse("9:9:", 250), 0) == 250
+
+
+def test_what_is_logged_and_not_seen_yet_comes_after_the_snapshot() -> None:
+    seen = Seen.parse("8:10:8", 250)
+    assert _recent((100, 7), (200, 8)).place(seen, 0) == 199
+    assert _recent((100, 7), (200, 8)).place(seen, 199) == 199
+
+
+def test_no_prefix_of_the_stream_has_no_position() -> None:
+    assert _recent((100, 8), (200, 7)).place(Seen.parse("8:10:8", 250), 0) is None
+
+
+def test_what_was_reported_must_be_seen() -> None:
+    recent = _recent((100, 7), (200, 8))
+    assert recent.place(Seen.parse("8:10:8", 250), 200) is None
+    assert recent.place(Seen.parse("9:9:", 250), 251) is None
+
+
+def test_what_is_logged_behind_the_snapshot_does_not_count() -> None:
+    assert _recent((100, 7), (200, 9)).place(Seen.parse("8:8:", 150), 100) == 150
+
+
+def test_ids_begin_again_after_four_billion() -> None:
+    wrap = 1 << 32
+    seen = Seen(wrap + 5, frozenset({wrap + 2, wrap - 1}), 0)
+    assert [seen.sees(xid) for xid in (wrap - 2, wrap - 1, 1, 2, 4, 5, 6)] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
