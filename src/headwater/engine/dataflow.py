@@ -7,6 +7,7 @@ input up to t, however the input is cut into steps. It never reads a clock, open
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from headwater.engine.program import Program, Seen, identity_of
 from headwater.engine.replay import Replay, ranked_of, too_large
 from headwater.engine.saved import SavedState, load_runs, read_document, save_runs, saved_state
 from headwater.engine.work import Work
+from headwater.model.errors import HeadwaterError, Poisoned
 from headwater.model.keys import Uint64s
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
@@ -122,12 +124,26 @@ class Dataflow:
         ended = [window for name in {table, *over} for window in self._drop(name, tx, reason)]
         return [window.instance.id for window in ended]
 
+    def expel(self, name: str, tx: int, reason: str) -> None:
+        """A table, a relation or one template ends here; what else is over the same rows goes on."""
+        live = self._live.get(name)
+        if live is None:
+            self.drop(name, tx, reason)
+            return
+        for window in [window for window in self._windows.values() if window.group.template == name]:
+            self._end(window, tx, reason)
+        self._served[live.template.table, live.template.keys].remove(live)
+        del self._live[name]
+
+    def _end(self, window: Window, tx: int, reason: str) -> None:
+        entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)
+        self._outbox.index.append(entry)
+        self.unsubscribe(window.instance.id)
+
     def _drop(self, table: str, tx: int, reason: str) -> list[Window]:
         ended = [window for window in self._windows.values() if self._template(window).table == table]
         for window in ended:
-            entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)
-            self._outbox.index.append(entry)
-            self.unsubscribe(window.instance.id)
+            self._end(window, tx, reason)
         self._live = {id: live for id, live in self._live.items() if live.template.table != table}
         self._served = {place: each for place, each in self._served.items() if place[0] != table}
         self._arrangements = {place: each for place, each in self._arrangements.items() if place[0] != table}
@@ -164,7 +180,8 @@ class Dataflow:
     def _derive(self, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
         """The rows of a relation: computed the first time, and known from then on."""
         if template.table in self._derived:
-            return [self._derived[template.table].rows()]
+            whole = self._arrangements.get((template.table, ()))
+            return [self._derived[template.table].rows() if whole is None else whole.all().rows]
         derived = self._derived[template.table] = self._new(template)
         self.define(derived.table)
         return derived.load(rows or {})
@@ -176,7 +193,8 @@ class Dataflow:
 
     def _new(self, template: Template) -> Derived:
         assert template.relation is not None
-        return Derived(template.table, template.relation, self.tables, self.counters, self._limits)
+        retain = bool(template.keys)  # without keys its arrangement has every row
+        return Derived(template.table, template.relation, self.tables, self.counters, self._limits, retain=retain)
 
     def _shape_of(self, template: Template) -> Table:
         """A cell that owns no instance of a template over a relation has nothing of the relation but its columns."""
@@ -194,9 +212,8 @@ class Dataflow:
         multiset = None if table.key else Multiset()
         parts = [self._hydrated(arrangement, multiset, batch) for batch in rows]
         if parts:
-            hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
-            rows_here = pa.concat_batches([part[3] for part in parts])
-            arrangement.absorb(hash, id, live, rows_here, np.arange(len(id)))
+            hash, id, live, rows_here = parts[0] if len(parts) == 1 else _in_turn(parts)
+            arrangement.absorb(hash, id, live, rows_here)
         self._arrangements[table.name, template.keys] = arrangement
         if multiset is not None:
             self._multisets[table.name] = multiset
@@ -211,7 +228,7 @@ class Dataflow:
             batch = batch.select(range(batch.num_columns - 1))
         rows = conform(batch, table)
         id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
-        hash = arrangement.hashes(arrangement.encode(rows), rows.num_rows)
+        hash = arrangement.hash_rows(rows)
         mine = self._mine(arrangement, rows, hash)
         if mine is None:
             return hash, id, live, rows
@@ -319,10 +336,12 @@ class Dataflow:
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> None:
         """Everything that waits, of any number of transactions, `tx` ascending within a table."""
         for name, parts in deltas.items():
-            self._step_table(name, parts)
+            with blaming(name):
+                self._step_table(name, parts)
         for name, derived in list(self._derived.items()):
             if not derived.base_tables.isdisjoint(deltas):
-                self._step_derived(name, derived, deltas)
+                with blaming(name):
+                    self._step_derived(name, derived, deltas)
 
     def _step_derived(self, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
         """A relation that has no right answer any more, as the origin would say, ends there with that reason."""
@@ -347,7 +366,8 @@ class Dataflow:
         for live in self._served.get((arrangement.table.name, arrangement.keys), ()):
             joined = live.params.join(encoded, hash, mine)
             if joined is not None:
-                self._advance(live, arrangement, changes, joined)
+                with blaming(live.template.id):
+                    self._advance(live, arrangement, changes, joined)
         _absorb(arrangement, changes, hash, mine)
 
     def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: Joined) -> None:
@@ -442,6 +462,24 @@ def _narrow(table: Table, widths: Mapping[str, int]) -> Table:
     return replace(table, columns=table.columns[: widths.get(table.name)])
 
 
+def _in_turn(
+    parts: Sequence[tuple[Uint64s, Uint64s, Bools, pa.RecordBatch]],
+) -> tuple[Uint64s, Uint64s, Bools, pa.RecordBatch]:
+    hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
+    return hash, id, live, pa.concat_batches([part[3] for part in parts])
+
+
+@contextmanager
+def blaming(name: str) -> Iterator[None]:
+    """A mistake of ours is told with the name of what was being stepped; the innermost name counts."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise Poisoned(name, error) from error
+
+
 def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
     """The step's rows into the arrangement, in time order: what left a transaction before what came."""
     order = np.concatenate((changes.old, changes.new))
@@ -459,7 +497,7 @@ def _named(names: Names, id: Uint64s) -> Uint64s:
 
 def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
     inside = seen.place >= 0
-    return id[inside], seen.place[inside], seen.pool
+    return (id, seen.place, seen.pool) if inside.all() else (id[inside], seen.place[inside], seen.pool)
 
 
 def _result_block(window: Window, types: tuple[Type, ...], id: Uint64s, places: Int64s, pool: pa.RecordBatch) -> Block:

@@ -85,6 +85,17 @@ class LimitExceeded(HeadwaterError):
     code = "limit_exceeded"
 
 
+class Poisoned(HeadwaterError):
+    """The engine failed at what it was given, by a mistake of ours: `name` is the table, relation or template it was
+    stepping, `after` the last log offset before the records it failed at."""
+
+    code = "poisoned"
+
+    def __init__(self, name: str, cause: Exception, after: int = -1) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.name, self.after = name, after
+
+
 class Resync(HeadwaterError):
     """An emission does not follow from the state it was applied to; a fresh result is needed."""
 

@@ -50,6 +50,12 @@ class Catalog(msgspec.Struct):
         self.arranged = {one for one in self.arranged if one.name != name}
         self.templates = {id: known for id, known in self.templates.items() if known.table != name}
 
+    def expel(self, name: str) -> None:
+        """One template, or all that is made of a relation or table: which itself is still captured."""
+        if self.templates.pop(name, None) is None:
+            for made in {name, *(known.table for known in self.templates.values() if name in known.tables)}:
+                self.forget_relation(made)
+
     def forget_relations(self, table: str) -> None:
         """Those that read the table: they began with types that it no longer has."""
         for name in {known.table for known in self.templates.values() if table in known.tables}:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import assert_never
 
 import pyarrow as pa
 
-from headwater.engine.dataflow import Dataflow
+from headwater.engine.dataflow import Dataflow, blaming
 from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry
 from headwater.engine.index import NOTHING, Index
@@ -23,18 +24,20 @@ from headwater.engine.params import home
 from headwater.log.frame import Frame, decode_frame
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
-from headwater.model.errors import Corrupt
+from headwater.model.errors import Corrupt, Poisoned
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.pipeline.activation import logged_since, read_rows
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
+from headwater.pipeline.poison import expulsions
 from headwater.pipeline.records import (
     Activate,
     Answer,
     Capture,
     EndEpoch,
+    Expel,
     Hydration,
     Schema,
     Subscribe,
@@ -48,6 +51,7 @@ from headwater.plan.template import Instance
 
 _DIFF_SEGMENTS = 8
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
+_MISTAKE = "Headwater failed at this query, by a mistake of ours"
 _log = logging.getLogger("headwater.cell")
 
 
@@ -101,6 +105,8 @@ class Cell:
         self._asked: dict[int, int] = {}
         self._positions: dict[int, int] = {}
         self._dataflow = self._restore()
+        self._expulsions = expulsions(config.layout, config.number, self.applied)
+        self._banned: set[str] = set()
         self._emitted = self._last_emitted()
         self._reader = SegmentReader(config.layout.log, self.applied + 1)
         self._pending = Pending()
@@ -184,16 +190,18 @@ class Cell:
         return self.applied if last is None else max(self.applied, decode_report(last.payload).to)
 
     def _budget(self) -> int:
-        """While replaying what was emitted before, no step goes past the last diff record: its cut is kept."""
-        most = self.config.limits.step_records_max
-        behind = self._emitted - self._reader.offset + 1
-        return min(most, behind) if behind > 0 else most
+        """While replaying what was emitted before, no step goes past the last diff record: its cut is kept. Nor past
+        the place where something is to end."""
+        cuts = (self._emitted, *(one.after for one in self._expulsions))
+        ahead = (cut - self._reader.offset + 1 for cut in cuts)
+        return min((self.config.limits.step_records_max, *(records for records in ahead if records > 0)))
 
     # — one step
 
     def _take(self, records: list[Record]) -> None:
         """Parts of a transaction whose last one is still to come are read again after a crash: they do not count."""
         first = self.applied + 1
+        self._expel(first)
         for framed, group in groupby(records, key=lambda record: record.kind is Kind.FRAME):
             if framed:
                 self._frames(list(group))
@@ -207,6 +215,14 @@ class Cell:
             self._emitted = self.applied
         self._positions.clear()
         self._asked.clear()
+
+    def _expel(self, first: int) -> None:
+        """Ends what the cell cannot get past, as the log says: just before the records it failed at."""
+        due = [one for one in self._expulsions if one.after == self.applied]
+        for one in due:
+            _log.error("%s ends in cell %d: %s", one.name, one.cell, one.reason)
+            self._dataflow.expel(one.name, tx_of(first, 0), f"{_MISTAKE}: {one.reason}")
+        self._banned = {one.name for one in due}
 
     def _position_of(self, tx: int, instance: int) -> int:
         """That of its transaction; a snapshot, which repeats an older tx, is right for when it was asked for."""
@@ -241,7 +257,17 @@ class Cell:
                 self._place(frame, record.offset)
         deltas = self._pending.take()
         if deltas:
-            self._dataflow.step(deltas)
+            with self._placing():
+                self._dataflow.step(deltas)
+
+    @contextmanager
+    def _placing(self) -> Iterator[None]:
+        """Whoever counts failures must know where in the log they happened."""
+        try:
+            yield
+        except Poisoned as error:
+            error.after = self.applied
+            raise
 
     def _place(self, frame: Frame, offset: int) -> None:
         """Remembers the source's positions of the transactions in this step, and the last one."""
@@ -267,12 +293,11 @@ class Cell:
     def _control(self, record: Record) -> None:
         self._pending.parts.clear()  # parts are appended together: what stands between them cut them off
         self._positions[tx_of(record.offset, 0)] = self._position
-        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.DECISION, Kind.SNAPSHOT, Kind.DIFFS):
+        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.SNAPSHOT, Kind.DIFFS):
             return
         match decode_control(record):
             case Capture(table):
-                if table.name not in self._dataflow.tables:
-                    self._dataflow.define(table)
+                self._define(table)
             case Activate() as activate:
                 self._activate(activate, record.offset)
             case Subscribe() as subscribe:
@@ -290,8 +315,14 @@ class Cell:
                     self._end(instance)
             case EndEpoch(boot):
                 self._ended_boot = boot
+            case Expel():
+                pass  # read when the cell was made: it counts at an earlier record
             case never:
                 assert_never(never)
+
+    def _define(self, table: Table) -> None:
+        if table.name not in self._dataflow.tables:
+            self._dataflow.define(table)
 
     def _reshape(self, schema: Schema, tx: int) -> None:
         for gone in self._dataflow.reshaped(schema.after) if schema.after is not None else [schema.table]:
@@ -301,15 +332,17 @@ class Cell:
 
     def _activate(self, activate: Activate, here: int) -> None:
         for hydration in activate.tables:
-            if hydration.table.name not in self._dataflow.tables:
-                self._dataflow.define(hydration.table)
+            self._define(hydration.table)
         template = template_from_sql(activate.sql, self._dataflow.tables)
         if self._dataflow.knows(template.id):
+            return
+        if template.id in self._banned:
             return
         rows = None
         if self._dataflow.needs_rows(template):
             rows = {hydration.table.name: self._rows(hydration, here) for hydration in activate.tables}
-        self._dataflow.activate(template, rows)
+        with self._placing(), blaming(template.id):
+            self._dataflow.activate(template, rows)
 
     def _rows(self, hydration: Hydration, here: int) -> list[pa.RecordBatch]:
         """The table as it is at this record: what was read, and what was logged since."""
@@ -337,8 +370,10 @@ class Cell:
 
     def _refuse(self, subscribe: Subscribe, offset: int) -> None:
         """Its table went away between the asking and this record. No cell owns it: the first one answers."""
-        if self.config.number == 0:
-            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, _GONE)
+        banned = subscribe.template in self._banned
+        if self.config.number == 0 or banned:
+            reason = _MISTAKE if banned else _GONE
+            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, reason)
             self._strangers.append(entry)
 
     def _end(self, instance: int) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
-from headwater.model.errors import Corrupt, Fenced
+from headwater.model.errors import Corrupt, Fenced, Poisoned
+from headwater.pipeline import poison
 from headwater.pipeline.cell import Cell, CellConfig
+from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
 
 _WAIT_S = 0.25
@@ -20,6 +23,7 @@ class InlineRunner:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self.on_poison: Callable[[Expel], None] = lambda expel: None
         self._stop = threading.Event()
         self.failures: dict[int, str] = {}
         self.broken: dict[int, str] = {}
@@ -62,7 +66,14 @@ class InlineRunner:
                 attempt += 1
                 self.failures[number] = f"cell {number}: {error}"
                 _log.exception("cell %d failed, attempt %d follows", number, attempt)
+                if isinstance(error, Poisoned):
+                    self._judge(number, error)
                 self._stop.wait(min(_RETRY_S * attempt, 5.0))
+
+    def _judge(self, number: int, error: Poisoned) -> None:
+        poison.count(self._job.layout, number, error)
+        if (expel := poison.verdict(self._job.layout, number)) is not None:
+            self.on_poison(expel)
 
     def _attempt(self, config: CellConfig) -> None:
         cell = Cell(config)

@@ -43,6 +43,10 @@ class Layout:
         """Where a cell that fails says why: its standard error belongs to Spark."""
         return self.cell(number) / "failure"
 
+    def poison(self, number: int) -> Path:
+        """Where is counted how often a cell failed at one place."""
+        return self.cell(number) / "poison"
+
     def make(self, cells: int) -> None:
         for path in (self.log, self.hydration, self.spark, *(self.state(n) for n in range(cells))):
             path.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ from headwater.pipeline.records import (
     Answer,
     Control,
     EndEpoch,
+    Expel,
     Hydration,
     Schema,
     Subscribe,
@@ -93,6 +94,7 @@ class Pipeline:
             )
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
+            self.runner.on_poison = self._expel
             self._opened = opened.pop_all()
         self._retention = Retention(
             self.layout,
@@ -193,6 +195,12 @@ class Pipeline:
         if template.relation is not None and self._catalog.templates.pop(template.id, None) is not None:
             self._catalog.forget_relation(template.table)
             self._catalog.write(self.layout.catalog)
+
+    def _expel(self, expel: Expel) -> None:
+        """What a cell cannot get past ends there; who asks for it again begins anew."""
+        self._append(expel)
+        self._catalog.expel(expel.name)
+        self._catalog.write(self.layout.catalog)
 
     def right_through(self, instance: int, to: int, position: int) -> int:
         """The position that a window which the origin answers is right for, to a reader of its cell up to `to`."""

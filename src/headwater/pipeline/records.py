@@ -98,7 +98,17 @@ class EndEpoch(msgspec.Struct, frozen=True):
     boot: int
 
 
-Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | EndEpoch
+class Expel(msgspec.Struct, frozen=True):
+    """In one cell a table, relation or template ends, with the reason, before the records after `after` are taken: the
+    cell failed at them again and again."""
+
+    cell: int
+    after: int
+    name: str
+    reason: str
+
+
+Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | EndEpoch | Expel
 _BY_KIND: dict[Kind, type[Any]] = {
     Kind.CAPTURE: Capture,
     Kind.ACTIVATE: Activate,
@@ -108,6 +118,7 @@ _BY_KIND: dict[Kind, type[Any]] = {
     Kind.SCHEMA: Schema,
     Kind.TICK: Tick,
     Kind.END_EPOCH: EndEpoch,
+    Kind.DECISION: Expel,
 }
 _KINDS = {type: kind for kind, type in _BY_KIND.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(type) for kind, type in _BY_KIND.items()}

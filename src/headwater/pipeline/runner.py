@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
+from headwater.pipeline.records import Expel
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,10 @@ class Job:
 
 
 class Runner(Protocol):
+    """`on_poison` is told what a cell cannot get past, once: the cell goes on when the log says that it ends there."""
+
     name: str
+    on_poison: Callable[[Expel], None]
 
     def start(self) -> None:
         """Returns when the cells run. Raises where they cannot."""

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.model.errors import Fenced
+from headwater.model.errors import Fenced, Poisoned
 from headwater.pipeline.cell import Cell, CellConfig
+from headwater.pipeline.poison import count
 from headwater.pipeline.runner import Job
 
 SCHEMA = "cell bigint, epoch bigint, applied bigint"
@@ -56,8 +57,10 @@ def _run(job: Job, number: int, epoch: int) -> int:
         return cell.applied
     except Fenced:
         return _dropped(job, number)
-    except BaseException:
+    except BaseException as error:
         job.layout.failure(number).write_text(traceback.format_exc())
+        if isinstance(error, Poisoned):
+            count(job.layout, number, error)
         _dropped(job, number)
         raise
     finally:

@@ -9,10 +9,13 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.pipeline.manifest import read_manifest
+from headwater.pipeline.poison import verdict
+from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
 
 _WARM_BATCHES = 3
@@ -27,6 +30,7 @@ class SparkRunner:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self.on_poison: Callable[[Expel], None] = lambda expel: None
         self._stopping = threading.Event()
         self._query: Any = None
         self._failure: str | None = None
@@ -120,6 +124,9 @@ class SparkRunner:
     def _restart(self) -> None:
         self._failure = self._reason()
         self.broken = self._damaged()
+        for cell in range(self._job.grid.cells):
+            if (expel := verdict(self._job.layout, cell)) is not None:
+                self.on_poison(expel)
         _log.error("the Spark job ended and is started again: %s", self._failure)
         self._stopping.wait(_BACKOFF_S[min(self.restarts, len(_BACKOFF_S) - 1)])
         self.restarts += 1
