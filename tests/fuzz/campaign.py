@@ -39,7 +39,7 @@ class Campaign:
         self.cases += 1
         self.cut_cases += cuts
         if report is not None:
-            self.total = added(self.total, report)
+            self.total += report
         else:
             small = shrunk(case, lambda each: kind_of(examined(each, cuts)[1]))
             path = self.keep / f"seed-{seed}.json"
@@ -54,11 +54,19 @@ class Campaign:
     def lively(self) -> float:
         return self.total.changed / max(1, self.total.checks)
 
+    @property
+    def blind(self) -> float:
+        """The share of transactions at which a query had no answer."""
+        lost = self.total.lost.total()
+        return lost / max(1, lost + self.total.checks)
+
     def summary(self) -> str:
         total = self.total
         return (
             f"{self.cases} cases, {total.queries} queries ({self.incremental:.0%} incremental), {total.checks} checks "
-            f"({self.lively:.0%} with a diff), {self.cut_cases} cases cut three ways, {len(self.failures)} failures"
+            f"({self.lively:.0%} with a diff), {self.cut_cases} cases cut three ways, {len(self.failures)} failures; "
+            f"{total.rounded} times SQLite's own sum was rounded otherwise, "
+            f"nothing to compare at {self.blind:.1%} of the transactions {dict(total.lost)}"
         )
 
     def table(self) -> Shown:
@@ -95,16 +103,6 @@ def kind_of(reason: str) -> str | None:
     words = reason.split("\n")[0].split(": ")
     head = ": ".join(words[:1] if words[0] != "Wrong" else words[:3])
     return "".join(c for c in head if not c.isdigit()).split("expected")[0][:80] or None
-
-
-def added(total: Report, report: Report) -> Report:
-    return Report(
-        total.checks + report.checks,
-        total.changed + report.changed,
-        total.queries + report.queries,
-        total.refused + report.refused,
-        total.seen + report.seen,
-    )
 
 
 def seeds(first: int) -> Iterable[int]:

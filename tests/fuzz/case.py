@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,15 @@ class Reload:
     """The state is saved, forgotten and loaded."""
 
 
-Event = Commit | Subscribe | Unsubscribe | Reload
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """A table gets one column more; the rows it has hold the column's default."""
+
+    table: str
+    column: Column
+
+
+Event = Commit | Subscribe | Unsubscribe | Reload | Alter
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +80,15 @@ class Case:
         rows = Rows.of(self)
         yield rows
         for event in self.events:
-            if isinstance(event, Commit):
-                rows.commit(event)
+            rows.follow(event)
             yield rows
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of all tables now. `touched` are the tables the last commit changed."""
+    """The tables and their rows now. `touched` are the tables the last event changed."""
 
-    tables: Mapping[str, Table]
+    tables: dict[str, Table]
     of_table: dict[str, dict[int, Row]]
     born: int = 0
     touched: set[str] = field(default_factory=set)
@@ -107,6 +115,24 @@ class Rows:
         found = next((number for number, each in self.of_table[table].items() if repr(each) == wanted), None)
         return found is not None and self.of_table[table].pop(found) is not None
 
+    def copy(self) -> Rows:
+        return Rows(dict(self.tables), {name: dict(rows) for name, rows in self.of_table.items()}, self.born)
+
+    def follow(self, event: Event) -> None:
+        self.touched = set()
+        match event:
+            case Commit():
+                self.commit(event)
+            case Alter():
+                self.alter(event)
+
+    def alter(self, alter: Alter) -> None:
+        table, column = self.tables[alter.table], alter.column
+        self.tables[table.name] = replace(table, columns=(*table.columns, column), schema_id=table.schema_id + 1)
+        rows = self.of_table[table.name]
+        self.of_table[table.name] = {number: (*row, column.default) for number, row in rows.items()}
+        self.touched = {table.name}
+
     def _free(self, table: str, row: Row) -> bool:
         key = self.key(table, row)
         return key is None or all(self.key(table, other) != key for other in self.of_table[table].values())
@@ -116,7 +142,7 @@ class Rows:
         if not table.key:
             return None
         values = tuple(row[table.index(each)] for each in table.key)
-        return hash_row(values, [table.column(each).collation for each in table.key])
+        return _hashed(values, tuple(table.column(each).collation for each in table.key))
 
     def commit(self, commit: Commit) -> Commit:
         """What was possible of it: a row leaves that is there, and comes where its key is free."""
@@ -129,6 +155,12 @@ class Rows:
         return Commit(tuple(change for change in done if change.old is not None or change.new is not None))
 
 
+@cache
+def _hashed(values: Row, collations: tuple[str, ...]) -> int:
+    """Values that are equal to Python are one key as well."""
+    return hash_row(values, collations)
+
+
 def possible(case: Case) -> Case:
     """The same case without what cannot happen: used after something was cut out of it."""
     rows = Rows.of(case)
@@ -138,8 +170,12 @@ def possible(case: Case) -> Case:
     for event in case.events:
         match event:
             case Commit():
-                net = coalesce(Transaction(0, event.changes), case.schema)
-                event = rows.commit(Commit(net.changes))
+                fitting = tuple(_fitted(change, rows.tables) for change in event.changes)
+                event = rows.commit(Commit(coalesce(Transaction(0, fitting), rows.tables).changes))
+            case Alter(table):
+                if table not in rows.tables:
+                    continue
+                rows.alter(event)
             case Subscribe(query):
                 if query in subscribed or query >= len(case.queries):
                     continue
@@ -150,6 +186,12 @@ def possible(case: Case) -> Case:
                 subscribed.remove(query)
         events.append(event)
     return replace(case, rows=kept, events=tuple(events))
+
+
+def _fitted(change: Change, tables: Mapping[str, Table]) -> Change:
+    """Without the values of columns that its table does not have any more."""
+    width = len(tables[change.table].columns)
+    return Change(change.table, change.old and change.old[:width], change.new and change.new[:width])
 
 
 # As a file
@@ -170,17 +212,20 @@ def read(path: Path) -> Case:
 
 
 def _plain(case: Case) -> dict[str, Any]:
-    columns = {
-        table.name: [[c.name, c.declared, c.collation, c.nullable] for c in table.columns] for table in case.tables
-    }
     return {
         "queries": [query.sql for query in case.queries],
-        "tables": [{"name": t.name, "key": list(t.key), "columns": columns[t.name]} for t in case.tables],
+        "tables": [
+            {"name": t.name, "key": list(t.key), "columns": [_plain_column(c) for c in t.columns]} for t in case.tables
+        ],
         "rows": {name: [_shown(row) for row in rows] for name, rows in case.rows.items()},
         "events": [_plain_event(event) for event in case.events],
         "partitions": case.partitions,
         "cut": case.cut,
     }
+
+
+def _plain_column(column: Column) -> list[Any]:
+    return [column.name, column.declared, column.collation, column.nullable]
 
 
 def _plain_event(event: Event) -> dict[str, Any]:
@@ -193,6 +238,8 @@ def _plain_event(event: Event) -> dict[str, Any]:
             return {"unsubscribe": query}
         case Reload():
             return {"reload": True}
+        case Alter(table, column):
+            return {"alter": [table, _plain_column(column), _shown((column.default,))]}
 
 
 def _event(data: Mapping[str, Any]) -> Event:
@@ -200,6 +247,9 @@ def _event(data: Mapping[str, Any]) -> Event:
         return Commit(tuple(Change(name, _maybe(old), _maybe(new)) for name, old, new in data["commit"]))
     if "subscribe" in data:
         return Subscribe(data["subscribe"])
+    if "alter" in data:
+        table, column, [default] = data["alter"]
+        return Alter(table, replace(_column(column), default=_value(default)))
     return Unsubscribe(data["unsubscribe"]) if "unsubscribe" in data else Reload()
 
 
@@ -207,11 +257,12 @@ TYPES = {"INTEGER": Type.INTEGER, "REAL": Type.REAL, "TEXT": Type.TEXT, "BLOB": 
 
 
 def _table(data: Mapping[str, Any]) -> Table:
-    columns = tuple(
-        Column(name, TYPES[declared], declared, collation, nullable)
-        for name, declared, collation, nullable in data["columns"]
-    )
-    return Table(data["name"], columns, tuple(data["key"]))
+    return Table(data["name"], tuple(_column(each) for each in data["columns"]), tuple(data["key"]))
+
+
+def _column(data: Sequence[Any]) -> Column:
+    name, declared, collation, nullable = data
+    return Column(name, TYPES[declared], declared, collation, nullable)
 
 
 def _shown(row: Row | None) -> list[Any] | None:

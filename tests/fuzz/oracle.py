@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
-from headwater.model.schema import Table
-from tests.fuzz.case import Case, Rows
+from headwater.model.schema import Column, Table
+from headwater.sql.literal import write
+from tests.fuzz.case import Alter, Rows
+from tests.fuzz.exactly import add_exactly
 
 
 class Oracle:
-    """The tables in SQLite's memory, filled anew where they changed."""
+    """The tables in SQLite's memory, filled anew where they changed; `exact` has sums of its own."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[Table], *, exact: bool = False) -> None:
         self._memory = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
+        if exact:
+            add_exactly(self._memory)
         for table in tables:
-            self._memory.execute(_create(table))
-        self._tables = tables
+            self._memory.execute(created(table))
+        self._names = frozenset(table.name for table in tables)
 
     def __enter__(self) -> Oracle:
         return self
@@ -28,7 +32,7 @@ class Oracle:
 
     def fill(self, rows: Rows, only: Collection[str] | None = None) -> None:
         self._memory.execute("BEGIN")
-        for table in self._tables:
+        for table in rows.tables.values():
             if only is None or table.name in only:
                 self._memory.execute(f"DELETE FROM {table.name}")
                 holes = ", ".join("?" * len(table.columns))
@@ -36,25 +40,53 @@ class Oracle:
                 self._memory.executemany(f"INSERT INTO {table.name} VALUES ({holes})", every)
         self._memory.execute("COMMIT")
 
+    def run(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        """As one transaction."""
+        self._memory.execute("BEGIN")
+        for statement in statements:
+            self._memory.execute(*statement)
+        self._memory.execute("COMMIT")
+
+    def alter(self, alter: Alter) -> None:
+        self._memory.execute(altered(alter))
+
     def answer(self, sql: str) -> list[str]:
         """Comparable to the bit: repr tells 1 from 1.0."""
         return [repr(row) for row in self._memory.execute(sql)]
 
-    def liveliness(self, case: Case, sql: str) -> float:
-        """The share of the first commits that change the answer. Raises where SQLite cannot run the query."""
-        answers = []
-        for number, rows in enumerate(case.states()):
-            self.fill(rows, None if number == 0 else rows.touched)
-            answers.append(sorted(self.answer(sql)))
-            if number == _SAMPLE:
-                break
-        return sum(one != other for one, other in pairwise(answers)) / max(1, len(answers) - 1)
+    def attempt(self, sql: str) -> list[str] | None:
+        """None where SQLite has an error for these rows."""
+        try:
+            return self.answer(sql)
+        except sqlite3.OperationalError:
+            return None
+
+    def reads(self, sql: str) -> Mapping[str, frozenset[str]]:
+        """The columns that SQLite says it would read, by table."""
+        found: dict[str, set[str]] = {}
+
+        def note(action: int, table: str | None, column: str | None, *_: object) -> int:
+            if action == sqlite3.SQLITE_READ and table in self._names:
+                found.setdefault(str(table), set()).add(column or "")
+            return sqlite3.SQLITE_OK
+
+        self._memory.set_authorizer(note)
+        try:
+            self._memory.execute(f"EXPLAIN {sql}").close()
+        finally:
+            self._memory.set_authorizer(None)
+        return {table: frozenset(columns - {""}) for table, columns in found.items()}
 
 
-_SAMPLE = 12
-
-
-def _create(table: Table) -> str:
-    columns = [f"{c.name} {c.declared}{'' if c.nullable else ' NOT NULL'} COLLATE {c.collation}" for c in table.columns]
+def created(table: Table) -> str:
     key = [f"PRIMARY KEY ({', '.join(table.key)})"] if table.key else []
-    return f"CREATE TABLE {table.name} ({', '.join([*columns, *key])})"
+    return f"CREATE TABLE {table.name} ({', '.join([*map(_column, table.columns), *key])})"
+
+
+def altered(alter: Alter) -> str:
+    return f"ALTER TABLE {alter.table} ADD COLUMN {_column(alter.column)} DEFAULT {write(alter.column.default)}"
+
+
+def _column(column: Column) -> str:
+    null = "" if column.nullable else " NOT NULL"
+    return f"{column.name} {column.declared}{null} COLLATE {column.collation}"

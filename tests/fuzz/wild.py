@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headwater.model.schema import Table
+from headwater.model.value import Type
 
 _LITERALS = ("0", "1", "2", "3", "-1", "1.0", "0.5", "2.25", "'a'", "'b'", "'A'", "''", "'1'", "x'61'", "NULL")
+_FITTING = {
+    Type.INTEGER: ("0", "1", "2", "3", "-1", "'1'"),
+    Type.REAL: ("0.5", "1.0", "2.25", "1"),
+    Type.TEXT: ("'a'", "'b'", "'A'", "''", "'1'"),
+    Type.BLOB: ("x'61'", "x''"),
+}
 _FUNCTIONS = ("length({})", "lower({})", "upper({})", "abs({})", "typeof({})", "-{}", "+{}", "NOT {}", "hex({})")
 _PAIRS = ("{} + {}", "{} - {}", "{} * {}", "{} || {}", "coalesce({}, {})", "nullif({}, {})", "{} % {}", "{} / {}")
 _MORE = ("min({}, {})", "max({}, {})", "ifnull({}, {})", "{} & {}", "substr({}, {})", "instr({}, {})", "round({}, {})")
@@ -139,7 +146,7 @@ class Wild:
             case 0:
                 return self._pick(_FUNCTIONS).format(column)
             case 1 | 2:
-                return f"({self._pick(_PAIRS).format(column, self._operand(columns))})"
+                return f"({self._pick(_PAIRS).format(column, self._operand(columns, column))})"
             case 3:
                 return f"({self._pick(_MORE).format(column, self._operand(columns))})"
             case 4:
@@ -153,8 +160,20 @@ class Wild:
             case _:
                 return column
 
-    def _operand(self, columns: list[str]) -> str:
-        return self._pick(columns) if self._chance(0.5) else self._pick(_LITERALS)
+    def _operand(self, columns: list[str], beside: str = "") -> str:
+        """A column, or a constant: mostly one of the type of what stands beside it."""
+        if self._chance(0.4):
+            return self._pick(columns)
+        return self._pick(self._fitting(beside) if self._chance(0.7) else _LITERALS)
+
+    def _items(self, column: str) -> str:
+        every = self._fitting(column) if self._chance(0.7) else _LITERALS
+        return ", ".join(self.random.sample(every, min(3, len(every))))
+
+    def _fitting(self, column: str) -> Sequence[str]:
+        name = column.rpartition(".")[2]
+        types = [column.type for table in self.tables for column in table.columns if column.name == name]
+        return _FITTING.get(types[0], _LITERALS) if types else _LITERALS
 
     def predicate(self, columns: list[str], depth: int, outer: list[str]) -> str:
         one = self._pick(columns)
@@ -166,9 +185,9 @@ class Wild:
             case 3 if depth < 3:
                 return f"NOT {self.predicate(columns, depth + 1, outer)}"
             case 4:
-                return f"{one} BETWEEN {self._operand(columns)} AND {self._operand(columns)}"
+                return f"{one} BETWEEN {self._operand(columns, one)} AND {self._operand(columns, one)}"
             case 5:
-                return f"{one} {self._pick(('', 'NOT '))}IN ({', '.join(self.random.sample(_LITERALS, 3))})"
+                return f"{one} {self._pick(('', 'NOT '))}IN ({self._items(one)})"
             case 6:
                 return f"{one} {self._pick(('LIKE', 'NOT LIKE', 'GLOB'))} {self._pick((*_PATTERNS, one))}"
             case 7 | 8 if depth < 2:
@@ -180,7 +199,7 @@ class Wild:
             case 12 if outer:
                 return f"{one} = {self._pick(outer)}"
             case _:
-                return f"{one} {self._pick(_SIGNS)} {self._operand(columns)}"
+                return f"{one} {self._pick(_SIGNS)} {self._operand(columns, one)}"
 
     # Subqueries
 

@@ -1,0 +1,96 @@
+"""Random queries over given tables: those that SQLite runs, and that have more than one possible answer."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from tests.fuzz.case import Case, Query, Rows
+from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
+from tests.fuzz.oracle import Oracle
+from tests.fuzz.wild import Wild
+from tests.sql.queries import Writing
+
+_CONSTANT = re.compile(r"(?<== )('\w?'|-?\d+\b(?!\.))|(?<=LIMIT )\d")
+_WORLDS = 8
+
+
+@dataclass(slots=True)
+class Asking:
+    chance: Chance
+    tables: tuple[Table, ...]
+
+    def queries(self, count: int) -> tuple[Query, ...]:
+        """Some differ from another only in a constant. How often an answer will change plays no part."""
+        found: dict[str, Query] = {}
+        with contextlib.ExitStack() as opened:
+            worlds = [opened.enter_context(self._world()) for _ in range(_WORLDS)]
+            for query in self._endless(found):
+                if query.sql not in found and _possible(worlds, query.sql):
+                    found[query.sql] = query
+                if len(found) == count:
+                    break
+        return tuple(found.values())
+
+    def _world(self) -> Oracle:
+        """The tables with some rows, which have nothing to do with those of the case."""
+        oracle, rows = Oracle(self.tables), Rows.of(Case(self.tables, {}, (), ()))
+        for table in self.tables:
+            for _ in range(self.chance.random.randint(0, ROWS_MAX)):
+                rows.insert(table.name, self.chance.row(table))
+        oracle.fill(rows)
+        return oracle
+
+    def _endless(self, found: dict[str, Query]) -> Iterator[Query]:
+        while True:
+            yield self._query(list(found.values()))
+
+    def _query(self, known: list[Query]) -> Query:
+        if known and self.chance.likely(0.2):
+            return self._sibling(self.chance.pick(known))
+        if self.chance.likely(0.12):
+            return self._plain()
+        if self.chance.likely(0.4):
+            return Query(Wild(self.chance.random, self.tables).query(), ("wild",))
+        tables = self.tables if len(self.tables) > 1 else self.tables * 2
+        writer = Writing(self.chance.random, tables)
+        sql = writer.query()
+        return Query(sql, tuple(sorted(writer.features)))
+
+    def _sibling(self, query: Query) -> Query:
+        """Another constant in the same place."""
+        places = list(_CONSTANT.finditer(query.sql))
+        if not places:
+            return query
+        place = self.chance.pick(places)
+        other = self.chance.pick(("'a'", "'b'", "''") if place[0].startswith("'") else ("0", "1", "2", "3"))
+        return Query(query.sql[: place.start()] + other + query.sql[place.end() :], (*query.features, "sibling"))
+
+    def _plain(self) -> Query:
+        """One table, by its own name, as most live queries are."""
+        table = self.chance.pick(self.tables)
+        names = self.chance.some(table.names, len(table.names))
+        equal = [f"{c.name} = {self._literal(c)}" for c in table.columns if c.type in (Type.INTEGER, Type.TEXT)]
+        where = f" WHERE {' AND '.join(self.chance.some(equal, 2))}" if self.chance.likely(0.4) else ""
+        keys = [name + self.chance.pick(("", " DESC")) for name in self.chance.some(table.names, 2)]
+        order = f" ORDER BY {', '.join(keys)}" if self.chance.likely(0.6) else ""
+        limit = f" LIMIT {self.chance.random.randint(1, 6)}" if self.chance.likely(0.4) else ""
+        return Query(f"SELECT {', '.join(names)} FROM {table.name}{where}{order}{limit}", ("one table",))
+
+    def _literal(self, column: Column) -> str:
+        value = self.chance.pick(DOMAINS[column.declared])
+        return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _possible(worlds: Sequence[Oracle], sql: str) -> bool:
+    """SQLite runs it, and its answer depends on the rows: `id <> id` and LIMIT 0 do not."""
+    try:
+        first, *others = (sorted(world.answer(sql)) for world in worlds)
+    except sqlite3.Error:
+        return False
+    return any(other != first for other in others)

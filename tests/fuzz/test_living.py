@@ -1,0 +1,63 @@
+"""The fuzzer's bounded run through a whole server (issue 3, bar 5): a real SQLite file, two query partitions, and with
+Spark one worker killed half way through each database."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import headwater
+from tests.fuzz.campaign import Campaign
+from tests.fuzz.check import Report
+from tests.fuzz.invent import invented
+from tests.fuzz.living import Life, Origin
+from tests.fuzz.tally import OPERATORS
+from tests.fuzz.witness import witnessed
+from tests.support.fuzz import MULTIPLIER
+
+CHECKS = 20_000 * MULTIPLIER
+FIRST_SEED = 1000  # not one of those that the engine alone is tested with
+
+
+@pytest.mark.slow
+def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
+    assert lived(FIRST_SEED - 1, tmp_path, "inline", 20, 60).checks > 500
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_through_spark_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
+    campaign = Campaign()
+    while campaign.total.checks < CHECKS:
+        seed = FIRST_SEED + campaign.cases
+        campaign.total += lived(seed, tmp_path / str(seed), "spark", 30, 120)
+        campaign.cases += 1
+    Console().print(campaign.table())
+    assert campaign.total.seen.keys() >= OPERATORS, OPERATORS - campaign.total.seen.keys()
+    assert campaign.lively >= 0.5, campaign.summary()
+    assert campaign.incremental >= 0.8, campaign.summary()
+    assert campaign.blind < 0.02, campaign.summary()
+
+
+def lived(seed: int, directory: Path, runner: str, queries: int, commits: int) -> Report:
+    """One database from a seed, from its first row to its last transaction, and what its client was told."""
+    case, path = invented(seed, queries, commits), directory / "origin.db"
+    directory.mkdir(exist_ok=True)
+    with (
+        Origin.of(path, case) as origin,
+        headwater.connect(f"sqlite:///{path}", runner=runner, cells="2x1", data_dir=directory / "data") as db,
+    ):
+        life, victim = Life(case, db, origin), seed % 2
+        life.live(lambda: kill(db, victim) if runner == "spark" else None)
+        assert db.status()["failure"] is None
+    return witnessed(life)
+
+
+def kill(db: headwater.Database, cell: int) -> None:
+    """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
+    victim = db.status()["cells"][cell]["pid"]
+    os.kill(victim, signal.SIGKILL)

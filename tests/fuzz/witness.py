@@ -1,0 +1,119 @@
+"""What a client was told through a whole server, checked at every transaction against SQLite, told the same.
+
+A query that we maintain is checked at each transaction; one that the origin answers, at each position it was answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from headwater.model.emission import Emission, State, apply
+from headwater.plan.planner import effective_sql
+from headwater.plan.wholistic import has_order
+from tests.fuzz.case import Commit
+from tests.fuzz.check import OVERFLOW, RAISES, Report, Wrong, adds, listed
+from tests.fuzz.living import RETYPED, Life, Watched, begun
+from tests.fuzz.oracle import Oracle
+from tests.fuzz.tally import operators
+
+
+def witnessed(life: Life) -> Report:
+    """Raises `Wrong`."""
+    kept = [one.planned for one in life.watched if one.planned is not None]
+    seen = Counter(name for planned in kept for name in operators(planned))
+    report = Report(queries=len(life.watched), refused=len(life.watched) - len(kept), seen=seen)
+    followers = [Follower(watched, report) for watched in life.watched]
+    for place, plain, exact in repeated(life):
+        for follower in followers:
+            try:
+                follower.follow(life.positions[place], plain, exact)
+            except Exception as error:
+                raise Wrong(f"{follower.watched.sql}\nevent {place}: {type(error).__name__} {error}") from error
+    for follower in followers:
+        if follower.left:
+            raise Wrong(f"{follower.watched.sql}\nemissions where nothing was committed: {follower.left}")
+    return report
+
+
+def repeated(life: Life) -> Iterator[tuple[int, Oracle, Oracle]]:
+    """The place of each commit, and SQLite as it was just after it; the second one has exact sums."""
+    with Oracle(()) as plain, Oracle((), exact=True) as exact:
+        for oracle in (plain, exact):
+            oracle.run(begun(life.case))
+        for place, statements in life.origin.written.items():
+            for oracle in (plain, exact):
+                oracle.run(statements)
+            if isinstance(life.case.events[place], Commit):
+                yield place, plain, exact
+
+
+@dataclass(slots=True)
+class Follower:
+    """Holds a result only by applying what was told. `left` are the emissions still to come, by position."""
+
+    watched: Watched
+    report: Report
+    state: State = field(init=False)
+    left: dict[int, Emission] = field(init=False)
+    sql: str = field(init=False)
+    ordered: bool = field(init=False)
+    before: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        watched, planned = self.watched, self.watched.planned
+        self.state = watched.first
+        told = [emission for emission in watched.emissions if emission.seq > self.state.seq]
+        positions = [emission.position for emission in told]
+        if positions != sorted(set(positions)):
+            raise Wrong(f"{watched.sql}\ntwo emissions of one transaction, or out of order: {positions}")
+        self.left = dict(zip(positions, told, strict=True))
+        self.sql = watched.sql if planned is None else effective_sql(planned.template, planned.instance)
+        self.ordered = has_order(watched.sql) if planned is None else planned.template.ordered
+
+    def follow(self, position: int, plain: Oracle, exact: Oracle) -> None:
+        watched = self.watched
+        if position < watched.began or (watched.until is not None and position > watched.until):
+            return
+        for between in [each for each in self.left if watched.planned is None and each < position]:
+            self.state = apply(self.state, self.left.pop(between))  # asked again after a change of schema
+        emission = self.left.pop(position, None)
+        if emission is not None:
+            self.state = apply(self.state, emission)
+        if watched.planned is not None:
+            self._check(plain, exact)
+        elif emission is not None or position == watched.began:
+            self._compare(plain, exact)
+            self.report.answered += 1
+
+    def _check(self, plain: Oracle, exact: Oracle) -> None:
+        answer = self._compare(plain, exact)
+        if answer is not None:
+            self.report.checks += 1
+            self.report.changed += self.before is not None and self.before != answer
+            self.before = answer
+
+    def _compare(self, plain: Oracle, exact: Oracle) -> list[str] | None:
+        """SQLite's answer; None where there is none to compare with."""
+        exactly = adds(self.watched.planned)
+        answer = plain.attempt(self.sql)
+        if answer is None and exactly:
+            answer = exact.attempt(self.sql)
+        if answer is None:
+            assert self.watched.troubles, "rows, where SQLite has an error"
+            self.report.lost[RAISES] += 1
+            return None
+        answer, found = listed(answer, self.ordered), listed(self._rows(), self.ordered)
+        if found == answer:
+            return answer
+        if exactly and found == listed(exact.attempt(self.sql) or [], self.ordered):
+            self.report.rounded += 1
+            return answer
+        excuse = next((each for each in (OVERFLOW, RETYPED) if each in " ".join(self.watched.troubles)), None)
+        assert excuse, f"expected {answer}\n   found {found}\n   troubles {self.watched.troubles}"
+        self.report.lost[excuse] += 1
+        return None
+
+    def _rows(self) -> list[str]:
+        return [repr(tuple(row[name] for name in self.state.columns)) for row in self.state.rows]
