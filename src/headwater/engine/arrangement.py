@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.conform import conform
+from headwater.engine.rising import rising, rising_by
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
 from headwater.model.schema import Table
@@ -22,6 +23,7 @@ from headwater.model.value import Type
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
+_MANY = 4096
 
 
 @dataclass(slots=True)
@@ -38,8 +40,15 @@ class Run:
         return len(self.hash)
 
     def span(self, hash: np.uint64) -> tuple[int, int]:
+        if self.of_one_key:
+            return (0, len(self)) if len(self) and self.hash[0] == hash else (0, 0)
         start = int(self.hash.searchsorted(hash, "left"))
         return start, int(self.hash.searchsorted(hash, "right"))
+
+    @property
+    def of_one_key(self) -> bool:
+        """Whether all entries have one key hash, which is then held once (`_compact`)."""
+        return not self.hash.strides[0]
 
     def find(self, hash: np.uint64, id: np.uint64) -> int | None:
         start, end = self.span(hash)
@@ -86,6 +95,14 @@ class Arrangement:
         arrays = [rows.column(self.table.index(name)) for name in self.keys]
         return encode_columns(arrays, [c.type for c in columns], [c.collation for c in columns])
 
+    def hash_rows(self, rows: pa.RecordBatch) -> Uint64s:
+        """The key hash of each row."""
+        if not self.keys:
+            return np.broadcast_to(np.uint64(0), rows.num_rows)
+        columns = [self.table.column(name) for name in self.keys]
+        arrays = [rows.column(self.table.index(name)) for name in self.keys]
+        return hash_columns(arrays, [c.type for c in columns], [c.collation for c in columns])
+
     def hashes(self, encoded: Sequence[bytes] | None, count: int) -> Uint64s:
         return np.zeros(count, np.uint64) if encoded is None else hash_all(encoded)
 
@@ -105,13 +122,14 @@ class Arrangement:
         valid: Bools = np.logical_and.reduce([np.asarray(column.is_valid()) for column in columns])
         return valid
 
-    def absorb(self, hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints) -> None:
-        """Entries in the order they happened; the last of an identity holds. Entry i is row `place[i]`."""
+    def absorb(self, hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> None:
+        """Entries in the order they happened; the last of an identity holds. Entry i is row `place[i]`, or row i."""
         if len(hash) + self.recent_rows >= self.run_rows_min:
             self.settle()
             if len(hash) >= self.run_rows_min:
                 self._push(_sorted_run(hash, id, live, rows, place))
                 return
+        place = np.arange(len(hash)) if place is None else place
         for key, each, alive, at in zip(hash.tolist(), id.tolist(), live.tolist(), place.tolist(), strict=True):
             bucket = self.recent.setdefault(key, {})
             self.recent_rows += each not in bucket
@@ -215,8 +233,9 @@ def _assembled(entries: Sequence[Entry], nothing: pa.RecordBatch) -> pa.RecordBa
 
 def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> Run:
     """Entries in time order; the last of each (hash, identity) stays."""
-    order = np.lexsort((id, hash))  # stable: time decides between equals
-    return _last_of_each(hash[order], id[order], live[order], rows, order if place is None else place[order])
+    order = _order(hash, id)  # stable: time decides between equals
+    hash = hash[order] if hash.strides[0] else hash
+    return _last_of_each(hash, id[order], live[order], rows, order if place is None else place[order])
 
 
 def _merged(older: Run, newer: Run, *, last: bool) -> Run:
@@ -224,7 +243,7 @@ def _merged(older: Run, newer: Run, *, last: bool) -> Run:
     hash = np.concatenate((older.hash, newer.hash))
     id = np.concatenate((older.id, newer.id))
     live = np.concatenate((older.live, newer.live))
-    order = np.lexsort((id, hash))  # stable: the newer of two equals comes second
+    order = _order(hash, id)  # stable: the newer of two equals comes second
     run = _last_of_each(hash[order], id[order], live[order], pa.concat_batches([older.rows, newer.rows]), order)
     return _without_removals(run) if last else run
 
@@ -232,13 +251,28 @@ def _merged(older: Run, newer: Run, *, last: bool) -> Run:
 def _last_of_each(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, order: Ints) -> Run:
     keep = np.ones(len(hash), np.bool_)
     keep[:-1] = (hash[1:] != hash[:-1]) | (id[1:] != id[:-1])
-    return Run(hash[keep], id[keep], live[keep], rows.take(pa.array(order[keep])))
+    if not keep.all():
+        hash, id, live, order = hash[keep], id[keep], live[keep], order[keep]
+    return Run(_compact(hash), id, live, rows.take(pa.array(order)))
+
+
+def _order(hash: Uint64s, id: Uint64s) -> Ints:
+    if len(hash) and (hash == hash[0]).all():
+        return rising(id)
+    return rising_by(hash, id)
+
+
+def _compact(hash: Uint64s) -> Uint64s:
+    """Sorted hashes; many that are all the same take no room."""
+    if len(hash) < _MANY or hash[0] != hash[-1]:
+        return hash
+    return np.broadcast_to(hash[0].copy(), len(hash))
 
 
 def _without_removals(run: Run) -> Run:
     if run.live.all():
         return run
-    return Run(run.hash[run.live], run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
+    return Run(_compact(run.hash[run.live]), run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
 
 
 def _concatenated(runs: Sequence[Run]) -> Run:

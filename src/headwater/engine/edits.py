@@ -137,15 +137,59 @@ def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
 
 
 def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
-    order = _canonical(
-        block.tx, block.instance, block.kind == RESULT, block.old_index, block.index, block.old_hash, block.new_hash
+    keys = (
+        block.tx,
+        block.instance,
+        block.kind == RESULT,
+        block.old_index,
+        block.index,
+        block.old_hash,
+        block.new_hash,
     )
     fixed: list[npt.NDArray[Any]] = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
-    places = [_nullable(column[order]) for column in (block.old_index, block.index)]
-    sides = [block.pool.take(_nullable(side[order])) for side in (block.old, block.new)]
-    rows = [side.columns if block.types == types else _widened(side, block.types, types) for side in sides]
-    arrays = [*(pa.array(column[order]) for column in fixed), *places, *rows[0], *rows[1]]
+    indexes, sides = [block.old_index, block.index], [block.old, block.new]
+    if not _in_order(keys):
+        order = _canonical(*keys)
+        fixed, indexes, sides = ([column[order] for column in each] for each in (fixed, indexes, sides))
+    images = [_image(block.pool, side) for side in sides]
+    rows = [side.columns if block.types == types else _widened(side, block.types, types) for side in images]
+    arrays = [*map(pa.array, fixed), *map(_nullable, indexes), *rows[0], *rows[1]]
     return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types))
+
+
+def _in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:
+    """Whether rows lie by their keys already, as those of a first result do: they need not be copied."""
+    equal = np.ones(len(keys[0]) - 1, np.bool_)
+    for key in keys:
+        if (equal & (key[1:] < key[:-1])).any():
+            return False
+        equal &= key[1:] == key[:-1]
+        if not equal.any():
+            return True
+    return True
+
+
+def _rising(places: npt.NDArray[np.integer]) -> bool:
+    """Whether they are 0, 1, 2 and so on."""
+    return bool((places == np.arange(len(places))).all())
+
+
+def _image(pool: pa.RecordBatch, side: Int64s) -> pa.RecordBatch:
+    if len(side) == pool.num_rows and _rising(side):
+        return pool
+    return pool.take(_nullable(side)) if (side >= 0).any() else _nowhere(pool.schema, len(side))
+
+
+def _nowhere(schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Rows of NULLs. All their columns are the same zeros, for which a large first result needs no room."""
+    valid, zeros, no_bytes = (
+        pa.py_buffer(bytes(count // 8 + 1)),
+        pa.py_buffer(bytes(8 * (count + 1))),
+        pa.py_buffer(b""),
+    )
+    buffers = {2: [valid, zeros], 3: [valid, zeros, no_bytes]}
+    arrays = [pa.Array.from_buffers(type, count, buffers[type.num_buffers], count) for type in schema.types]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ...]) -> list[pa.Array]:
@@ -156,7 +200,8 @@ def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ..
 
 
 def _nullable(places: Int64s) -> pa.Array:
-    return pa.array(places, mask=places < 0)
+    nowhere = places < 0
+    return pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
 
 
 def _canonical(*keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:

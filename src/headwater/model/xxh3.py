@@ -49,12 +49,17 @@ def _hashed(array: pa.Array) -> Uint64s:
 
 
 class _Values:
-    """Where each value begins in `words`, and how long it is. A word more than there are bytes for may be read."""
+    """Where each value begins in `raw`, and how long it is: `even` for all of them, where that is so.
 
-    __slots__ = ("begin", "size", "words")
+    Eight bytes more than there are may be read."""
 
-    def __init__(self, words: Uint64s, begin: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> None:
-        self.words, self.begin, self.size = words, begin, size
+    __slots__ = ("begin", "even", "raw", "size", "words")
+
+    def __init__(self, raw: npt.NDArray[np.uint8], begin: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> None:
+        self.raw, self.begin, self.size = raw, begin, size
+        self.words: Uint64s = raw.view("<u8")
+        together = len(size) * int(size[0]) if len(size) else 0
+        self.even = int(size[0]) if together and together == begin[-1] + size[-1] and (size == size[0]).all() else None
 
     @classmethod
     def of(cls, data: pa.Buffer | None, bounds: npt.NDArray[np.int64]) -> _Values:
@@ -62,18 +67,23 @@ class _Values:
         raw = np.zeros((total // 8 + 2) * 8, np.uint8)
         if data is not None:
             raw[:total] = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
-        return cls(raw.view("<u8"), bounds[:-1] - bounds[0], np.diff(bounds))
+        return cls(raw, bounds[:-1] - bounds[0], np.diff(bounds))
 
     def take(self, at: npt.NDArray[np.intp]) -> _Values:
-        return _Values(self.words, self.begin[at], self.size[at])
+        return _Values(self.raw, self.begin[at], self.size[at])
 
-    def lane(self, at: npt.NDArray[np.int64] | int) -> Uint64s:
+    def lane(self, at: int) -> Uint64s:
         """Eight bytes of each value from a place on; negative ones count from its end."""
-        place = self.begin + (at if np.ndim(at) or at >= 0 else self.size + at)
+        if self.even is not None:
+            start = at if at >= 0 else self.even + at
+            return np.ndarray(len(self.size), "<u8", self.raw, start, (self.even,)).copy()
+        return self.words_at(self.begin + (at if at >= 0 else self.size + at))
+
+    def words_at(self, place: npt.NDArray[np.int64]) -> Uint64s:
         word, shift = place >> 3, ((place & 7) << 3).astype(np.uint64)
         low, high = self.words[word], self.words[word + 1]
-        lane: Uint64s = (low >> shift) | (high << (np.uint64(64) - shift))  # by 64 shifts everything out
-        return lane
+        found: Uint64s = (low >> shift) | (high << (np.uint64(64) - shift))  # by 64 shifts everything out
+        return found
 
     def half(self, at: int) -> Uint64s:
         return self.lane(at) & _LOW
@@ -84,8 +94,8 @@ def _secret(at: int) -> np.uint64:
 
 
 def _of_1_to_3(values: _Values) -> Uint64s:
-    size = values.size
-    first, middle, last = (values.lane(at) & np.uint64(255) for at in (0, size >> 1, size - 1))
+    begin, size = values.begin, values.size
+    first, middle, last = (values.words_at(begin + at) & np.uint64(255) for at in (0, size >> 1, size - 1))
     bits = (first << np.uint64(16)) | (middle << np.uint64(24)) | last | (size.astype(np.uint64) << np.uint64(8))
     bits ^= (_secret(0) & _LOW) ^ (_secret(4) & _LOW)
     bits = _shifted(bits, 33) * _PRIMES[1]

@@ -1,7 +1,7 @@
 """Bag: the rows of an operator's input by a key, each with how often it is there.
 
-Immutable runs sorted by (key hash, row hash), newest last; the weights of a row add up over the runs. Runs of similar
-size are merged, so a row is rewritten at most about log2(n) times. It never compares values: a hash finds candidates.
+Immutable runs sorted by key hash, newest last; the weights of a row add up over the runs. Runs of similar size are
+merged, so a row is rewritten at most about log2(n) times. It never compares values: a hash finds candidates.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, firsts, nothing
+from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, at_once, firsts, nothing, picked, same
 from headwater.engine.operators.levels import due
+from headwater.engine.rising import rising, rising_by
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
@@ -21,7 +22,9 @@ from headwater.model.schema import Table
 
 @dataclass(slots=True)
 class Run:
-    """`tx` is all zero in a bag at rest. `file` is set once the run is on disk."""
+    """`tx` is all zero in a bag at rest. `file` is set once the run is on disk.
+
+    Entry i is row i, or row `place[i]` where the rows still lie as they came: they are put in order by a merge."""
 
     hash: Uint64s
     id: Uint64s
@@ -29,9 +32,18 @@ class Run:
     tx: Int64s
     rows: pa.RecordBatch
     file: str | None = None
+    place: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.hash)
+
+    def taken(self, at: Ints, columns: Sequence[int] | None = None) -> pa.RecordBatch:
+        """The rows of these entries."""
+        rows = self.rows if columns is None else self.rows.select(columns)
+        return rows.take(pa.array(at if self.place is None else self.place[at]))
+
+    def sorted_rows(self) -> pa.RecordBatch:
+        return self.rows if self.place is None else self.rows.take(pa.array(self.place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class Found:
         for run, places in self.parts:
             wanted = places if kept is None else places[kept[start : start + len(places)]]
             start += len(places)
-            taken.append((run.rows if columns is None else run.rows.select(columns)).take(pa.array(wanted)))
+            taken.append(run.taken(wanted, columns))
         if not taken:
             fields = [self.schema.field(n) for n in (range(len(self.schema)) if columns is None else columns)]
             return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in fields], schema=pa.schema(fields))
@@ -78,9 +90,10 @@ class Bag:
     def __post_init__(self) -> None:
         self.schema = self.table.arrow
 
-    def absorb(self, hash: Uint64s, batch: Batch) -> None:
-        run = _summed(hash, batch.id, batch.diff, batch.rows)
-        if not len(run):
+    def absorb(self, hash: Uint64s, batch: Batch, order: Ints | None = None) -> None:
+        """`order` sorts the key hashes, where that is known already."""
+        run = _run(hash, batch, order) if len(batch) else None
+        if not run:
             return
         self.runs.append(run)
         if (count := due(self.runs)) > 1:
@@ -99,21 +112,22 @@ class Bag:
         if not self.runs:
             return nothing(self.table)
         whole = self.runs[0] if len(self.runs) == 1 else _merged(self.runs)
-        return Batch(whole.rows, whole.id, whole.tx, whole.weight)
+        return Batch(whole.sorted_rows(), whole.id, whole.tx, whole.weight)
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
 
-def passing(hash: Uint64s, batch: Batch) -> Run:
+def passing(hash: Uint64s, batch: Batch, order: Ints | None = None) -> Run:
     """A step's updates as a run of their own, times kept."""
-    order = np.argsort(hash, kind="stable")
-    part = batch.take(order)
-    return Run(hash[order], part.id, part.diff, part.tx, part.rows)
+    order = rising(hash) if order is None else order
+    diff, tx = picked(batch.diff, order), picked(batch.tx, order)
+    return Run(hash[order], batch.id[order], diff, tx, batch.rows, place=order)
 
 
-def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema) -> Found:
-    hits = [(run, *_spans(run.hash, wanted)) for run in runs]
+def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema, order: Ints | None = None) -> Found:
+    """`order` sorts what is wanted, where that is known: neighbours are then found near each other."""
+    hits = [(run, *_spans(run.hash, wanted, order)) for run in runs]
     return _found([hit for hit in hits if len(hit[1])], schema)
 
 
@@ -134,35 +148,57 @@ def joined(parts: Sequence[Found]) -> Found:
 
 
 def _found(hits: list[tuple[Run, Ints, Ints]], schema: pa.Schema) -> Found:
-    parts = [(run, places) for run, _, places in hits]
-    empty = np.zeros(0, np.int64)
-    return Found(
-        np.concatenate([empty, *(query for _, query, _ in hits)]),
-        np.concatenate([empty.view(np.uint64), *(run.id[places] for run, places in parts)]),
-        np.concatenate([empty, *(run.weight[places] for run, places in parts)]),
-        np.concatenate([empty, *(run.tx[places] for run, places in parts)]),
-        parts,
-        schema,
-    )
+    if not hits:
+        empty = np.zeros(0, np.int64)
+        return Found(empty, empty.view(np.uint64), empty, empty, [], schema)
+    each = [
+        Found(query, run.id[places], picked(run.weight, places), picked(run.tx, places), [(run, places)], schema)
+        for run, query, places in hits
+    ]
+    return each[0] if len(each) == 1 else joined(each)
 
 
-def _spans(hash: Uint64s, wanted: Uint64s) -> tuple[Ints, Ints]:
-    start = hash.searchsorted(wanted, "left")
-    size = hash.searchsorted(wanted, "right") - start
+def _spans(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, Ints]:
+    start, end = _bounds(hash, wanted, order)
+    size = end - start
+    if (size == 1).all():
+        return np.arange(len(wanted)), start
     query = np.repeat(np.arange(len(wanted)), size)
     within = np.arange(len(query)) - np.repeat(np.cumsum(size) - size, size)
     return query, start[query] + within
 
 
-def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch) -> Run:
-    order = np.lexsort((id, hash))
+def _bounds(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, Ints]:
+    """Where each wanted hash begins and ends."""
+    if order is None:
+        return hash.searchsorted(wanted, "left"), hash.searchsorted(wanted, "right")
+    rising = wanted[order]
+    start, end = np.empty(len(order), np.intp), np.empty(len(order), np.intp)
+    start[order], end[order] = hash.searchsorted(rising, "left"), hash.searchsorted(rising, "right")
+    return start, end
+
+
+def _run(hash: Uint64s, batch: Batch, order: Ints | None) -> Run:
+    if not batch.settled or not at_once(batch.tx):
+        return _summed(hash, batch.id, batch.diff, batch.rows)
+    order = rising(hash) if order is None else order
+    weight = same(1, len(batch)) if (batch.diff == 1).all() else picked(batch.diff, order)
+    return Run(hash[order], batch.id[order], weight, same(0, len(batch)), batch.rows, place=order)
+
+
+def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch, places: Ints | None = None) -> Run:
+    """Each (key hash, row hash) once. `places`: where an entry's row is, if not at its own place."""
+    order = rising_by(hash, id)
     hash, id = hash[order], id[order]
     first = firsts((hash, id))
     weight = np.add.reduceat(weight[order], first) if len(first) else weight
     kept = weight != 0
     first, weight = first[kept], weight[kept]
-    no_tx = np.broadcast_to(np.int64(0), len(first))
-    return Run(hash[first], id[first], weight, no_tx, rows.take(pa.array(order[first])))
+    place = order[first] if places is None else places[order[first]]
+    whole = Run(hash[first], id[first], weight, same(0, len(first)), rows, place=place)
+    if len(first) < rows.num_rows or places is not None:
+        whole.rows, whole.place = whole.sorted_rows(), None
+    return whole
 
 
 def _merged(runs: Sequence[Run]) -> Run:
@@ -171,4 +207,13 @@ def _merged(runs: Sequence[Run]) -> Run:
         np.concatenate([run.id for run in runs]),
         np.concatenate([run.weight for run in runs]),
         pa.concat_batches([run.rows for run in runs]),
+        _places(runs),
     )
+
+
+def _places(runs: Sequence[Run]) -> Ints:
+    """Of each entry in the rows of all runs."""
+    sizes = list(map(len, runs))
+    places: Ints = np.concatenate([np.arange(len(run)) if run.place is None else run.place for run in runs])
+    places += np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return places

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.engine.expression import Expressions
 from headwater.engine.operators.bag import Found
-from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints
+from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, latest, picked, product
 from headwater.engine.sqlite_kernel import columns_of
 from headwater.model.schema import Table
 from headwater.model.value import Type
@@ -47,11 +47,11 @@ class Pairs:
 
     @property
     def tx(self) -> Int64s:
-        return np.maximum(self.asked.tx[self.found.query], self.found.tx)
+        return latest(picked(self.asked.tx, self.found.query), self.found.tx)
 
     @property
     def diff(self) -> Int64s:
-        return self.asked.diff[self.found.query] * self.found.weight
+        return product(picked(self.asked.diff, self.found.query), self.found.weight)
 
     def columns(
         self, left: list[int] | None = None, right: list[int] | None = None, kept: Bools | None = None
@@ -60,9 +60,16 @@ class Pairs:
         query: Ints = self.found.query if kept is None else self.found.query[kept]
         mine, other = (right, left) if self.swapped else (left, right)
         asked = self.asked.rows if mine is None else self.asked.rows.select(mine)
-        asked = asked.take(pa.array(query)).columns if asked.num_columns else []
+        asked = _taken(asked, query).columns if asked.num_columns else []
         found = self.found.rows(kept, other).columns if other != [] else []
         return [*found, *asked] if self.swapped else [*asked, *found]
+
+
+def _taken(rows: pa.RecordBatch, places: Ints) -> pa.RecordBatch:
+    """Often every row found one partner, and all are taken as they lie."""
+    if len(places) == rows.num_rows and (places == np.arange(len(places))).all():
+        return rows
+    return rows.take(pa.array(places))
 
 
 @dataclass(frozen=True, slots=True)

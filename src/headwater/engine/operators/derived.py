@@ -18,7 +18,7 @@ from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge
 from headwater.engine.operators import kept
 from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, Int64s, table_of
+from headwater.engine.operators.batch import Batch, Int64s, same, table_of
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group import FIRST_TX
 from headwater.engine.operators.identity import identity_of
@@ -45,7 +45,8 @@ class SavedDerived:
 
 
 class Derived:
-    """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept.
+    """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept: somebody else
+    has them.
 
     `failed` says why the relation has no right answer now, as the origin would; None where it has one. `failures` are
     the transactions of the last step at which that changed.
@@ -90,15 +91,17 @@ class Derived:
         parts: list[pa.RecordBatch] = []
         diffs: list[Int64s] = []
         for batch in batches:
-            diff = np.ones(batch.num_rows, np.int64)
+            diff = same(1, batch.num_rows)
             if batch.num_columns > len(table.columns):
                 diff = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
                 batch = batch.select(range(batch.num_columns - 1))
             parts.append(conform(batch, table))
             diffs.append(diff)
+        if len(parts) == 1:
+            return Updates(parts[0], same(FIRST_TX, len(diffs[0])), diffs[0])
         whole = pa.concat_batches(parts) if parts else _no_rows(table)
         diff = np.concatenate([np.zeros(0, np.int64), *diffs])
-        return Updates(whole, np.full(len(diff), FIRST_TX, np.int64), diff)
+        return Updates(whole, same(FIRST_TX, len(diff)), diff)
 
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> Delta | None:
         """Many transactions, `tx` ascending within a table; by `tx` out."""
@@ -128,8 +131,11 @@ class Derived:
         return _repeated(self._rows.all())
 
     def _states(self) -> list[State]:
-        states = [state for operator in self._tree.operators() for state in operator.state()]
-        return states if self._rows is None else [*states, self._rows]
+        return self._kept() if self._rows is None else [*self._kept(), self._rows]
+
+    def _kept(self) -> list[State]:
+        """What the operators remember."""
+        return [state for operator in self._tree.operators() for state in operator.state()]
 
     def save(self, directory: Path) -> SavedDerived:
         states = [kept.save(state, directory) for state in self._states()]
@@ -138,8 +144,9 @@ class Derived:
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 
     def restore(self, directory: Path, document: bytes) -> None:
-        """Into a relation that was just made, with the same arguments."""
+        """Into a relation that was just made. It keeps its rows from here on if it did before."""
         read = msgspec.msgpack.decode(document, type=_Document)
+        self._rows = Bag(self.table, self._counters) if len(read.states) > len(self._kept()) else None
         for state, files in zip(self._states(), read.states, strict=True):
             kept.restore(state, directory, files)
         self._failures.counts.update(read.failures)

@@ -5,7 +5,7 @@ They find candidates and name rows inside the engine. They never leave it: subsc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,30 +22,48 @@ _NULL = np.uint64(0x6E756C6C6E756C6C)
 _FRACTION = np.uint64(0x7265616C00000000)
 _INT_MIN, _INT_END = -(2.0**63), 2.0**63
 _WHOLE_ROWS_MIN = 1024  # below it one call a row beats the set-up of hashing all at once
+_CHUNK_ROWS = 1 << 14
 _SHIFTS = tuple(np.uint64(each) for each in (30, 27, 31, 1, 63))
 
 
 def mixed(bits: Uint64s) -> Uint64s:
     """splitmix64's finaliser: no two inputs have one output."""
     bits = bits + _GOLDEN  # or 0, of all values, would be its own hash
-    bits = (bits ^ (bits >> _SHIFTS[0])) * _FIRST
-    bits = (bits ^ (bits >> _SHIFTS[1])) * _SECOND
-    return bits ^ (bits >> _SHIFTS[2])
+    bits ^= bits >> _SHIFTS[0]
+    bits *= _FIRST
+    bits ^= bits >> _SHIFTS[1]
+    bits *= _SECOND
+    bits ^= bits >> _SHIFTS[2]
+    return bits
 
 
 def combined(left: Uint64s, right: Uint64s) -> Uint64s:
     """One hash of two; their order counts."""
-    return mixed(((left << _SHIFTS[3]) | (left >> _SHIFTS[4])) + right)
+    turned: Uint64s = left << _SHIFTS[3]
+    turned |= left >> _SHIFTS[4]
+    turned += right
+    return mixed(turned)
 
 
 def key_hash(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str], count: int) -> Uint64s:
     """Values that SQLite calls equal under the collation have one hash, whatever the types of their columns."""
-    return _folded([_key(*each) for each in zip(arrays, types, collations, strict=True)], count)
+    return _chunked(arrays, count, lambda some: [_key(*each) for each in zip(some, types, collations, strict=True)])
 
 
 def row_hash(rows: pa.RecordBatch, types: Sequence[Type]) -> Uint64s:
     """Rows have one hash where nobody could tell them apart: 1 is not 1.0, and 'a' is not 'A'."""
-    return _folded([_exact(array, type) for array, type in zip(rows.columns, types, strict=True)], rows.num_rows)
+    return _chunked(rows.columns, rows.num_rows, lambda some: list(map(_exact, some, types)))
+
+
+def _chunked(arrays: Sequence[pa.Array], count: int, hash: Callable[[Sequence[pa.Array]], list[Uint64s]]) -> Uint64s:
+    """Many rows are hashed a part at a time: what is being worked on stays in the processor's cache."""
+    if count <= _CHUNK_ROWS:
+        return _folded(hash(arrays), count)
+    whole = np.empty(count, np.uint64)
+    for start in range(0, count, _CHUNK_ROWS):
+        some = [array.slice(start, _CHUNK_ROWS) for array in arrays]
+        whole[start : start + _CHUNK_ROWS] = _folded(hash(some), min(_CHUNK_ROWS, count - start))
+    return whole
 
 
 def _folded(hashes: list[Uint64s], count: int) -> Uint64s:

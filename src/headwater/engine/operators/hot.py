@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.engine.operators.batch import Batch
+from headwater.engine.operators.batch import Batch, at_once
 from headwater.engine.operators.sides import Keyed
 
 PAIRS_MAX = 1 << 14
@@ -18,9 +18,9 @@ def halves(left: Keyed, right: Keyed) -> tuple[list[Batch], list[Batch]] | None:
     """The inputs up to a transaction in the middle, and past it; None where one step will do."""
     if len(left.hash) * len(right.hash) <= PAIRS_MAX:
         return None
-    moments = np.unique(np.concatenate((left.batch.tx, right.batch.tx)))
-    if len(moments) < 2 or _pairs(left, right) <= PAIRS_MAX:
+    if at_once(left.batch.tx, right.batch.tx) or _pairs(left, right) <= PAIRS_MAX:
         return None
+    moments = np.unique(np.concatenate((left.batch.tx, right.batch.tx)))
     end = moments[len(moments) // 2]
     batches = (left.batch, right.batch)
     return [each.filter(each.tx < end) for each in batches], [each.filter(each.tx >= end) for each in batches]

@@ -7,11 +7,13 @@ A step in which both sides change much under one key is taken in halves (`hot.py
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators import hot
-from headwater.engine.operators.batch import Batch, nothing, table_of, together
+from headwater.engine.operators.batch import Batch, at_once, nothing, table_of, together
 from headwater.engine.operators.condition import Pairs
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.hashing import combined
@@ -39,13 +41,19 @@ class JoinOperator:
         halves = hot.halves(left, right)
         if halves is not None:
             return together([self.step(each) for each in halves], self.table)
-        parts = self._inner(left, right)
+        parts = self._inner(left, right) if self._sides.filled else [self._first(left, right)]
         if self._left is not None:
             parts.append(self._padded(self._left.step(left, right).only(UNMATCHED, UNKNOWN), left_is_there=True))
         if self._right is not None:
             parts.append(self._padded(self._right.step(right, left).only(UNMATCHED, UNKNOWN), left_is_there=False))
         self._sides.absorb(left, right)
         return together(parts, self.table).consolidated()
+
+    def _first(self, left: Keyed, right: Keyed) -> Batch:
+        """Of rows that come all at once, each once, no pair comes twice."""
+        once = left.batch.settled and right.batch.settled and at_once(left.batch.tx, right.batch.tx)
+        matched = self._matched(self._sides.pairs(left.batch, self._sides.right.in_step(left, right)))
+        return replace(matched, settled=once)
 
     def _inner(self, left: Keyed, right: Keyed) -> list[Batch]:
         sides, parts = self._sides, []
@@ -60,13 +68,15 @@ class JoinOperator:
     def _matched(self, pairs: Pairs) -> Batch:
         if not len(pairs):
             return nothing(self.table)
-        tested = self._sides.condition.test(pairs)
-        self._failures.note(tested.failed, pairs.tx, pairs.diff)
+        tested, tx, diff = self._sides.condition.test(pairs), pairs.tx, pairs.diff
+        self._failures.note(tested.failed, tx, diff)
         kept = tested.true
-        rows = pa.RecordBatch.from_arrays(pairs.columns(kept=None if kept.all() else kept), schema=self._schema)
         asked, found = pairs.asked.id[pairs.found.query], pairs.found.id
         id = combined(found, asked) if pairs.swapped else combined(asked, found)
-        return Batch(rows, id[kept], pairs.tx[kept], pairs.diff[kept])
+        if kept.all():
+            return Batch(pa.RecordBatch.from_arrays(pairs.columns(), schema=self._schema), id, tx, diff)
+        rows = pa.RecordBatch.from_arrays(pairs.columns(kept=kept), schema=self._schema)
+        return Batch(rows, id[kept], tx[kept], diff[kept])
 
     def _padded(self, batch: Batch, *, left_is_there: bool) -> Batch:
         other = self._sides.right.table if left_is_there else self._sides.left.table

@@ -14,6 +14,7 @@ import pyarrow as pa
 import xxhash
 
 from headwater.engine.operators.bag import Bag, Run
+from headwater.engine.operators.batch import same
 from headwater.engine.operators.tally import Counted, Tally
 from headwater.model.errors import Corrupt
 
@@ -59,13 +60,14 @@ def _batch_of(run: Run | Counted) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, names=["#key", *(f"#{n}" for n in range(len(arrays) - 1))])
     ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.weight)]
     names = [pa.field(name, array.type) for name, array in zip(("#hash", "#id", "#weight"), ours, strict=True)]
-    return pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=pa.schema([*names, *run.rows.schema]))
+    rows = run.sorted_rows()
+    return pa.RecordBatch.from_arrays([*ours, *rows.columns], schema=pa.schema([*names, *rows.schema]))
 
 
 def _bag_run(batch: pa.RecordBatch, name: str, schema: pa.Schema) -> Run:
     hash, id, weight = (np.asarray(batch.column(n)) for n in range(3))
     rows = pa.RecordBatch.from_arrays(batch.columns[3:], schema=schema)
-    return Run(hash, id, weight, np.broadcast_to(np.int64(0), len(hash)), rows, name)
+    return Run(hash, id, weight, same(0, len(hash)), rows, name)
 
 
 def _tally_run(batch: pa.RecordBatch, name: str) -> Counted:

@@ -35,11 +35,13 @@ class ScanOperator(Stateless):
         self._places = [table.index(name) for name in scan.names]
         self._have = [table.column(name).type for name in scan.names]
         self._schema = self.table.arrow
+        self._keyed = bool(scan.key)
 
     def read(self, rows: pa.RecordBatch, tx: Int64s, diff: Int64s) -> Batch:
         columns = [rows.column(place) for place in self._places]
         fitted = fit(columns, self._have, self.table, self._schema)
-        return identified(fitted, self.table, tx, diff)
+        settled = self._keyed and bool((diff > 0).all())  # a row with a key comes once in a transaction
+        return identified(fitted, self.table, tx, diff, settled=settled)
 
 
 class ValuesOperator(Stateless):
@@ -89,7 +91,7 @@ class ProjectOperator(Stateless):
         evaluated = self._expressions.evaluate(batch.rows)
         rows = fit(evaluated.columns, self._expressions.types, self.table, self._schema)
         if self._same_rows:
-            projected = Batch(rows, batch.id, batch.tx, batch.diff)
+            projected = Batch(rows, batch.id, batch.tx, batch.diff, batch.settled)
         else:
             projected = identified(rows, self.table, batch.tx, batch.diff)
         if evaluated.failed:

@@ -134,13 +134,16 @@ def _lone(tx: Int64s, hashes: Uint64s) -> Bools:
 def _both_ways(batch: Batch, rows: Int64s) -> Int64s:
     """Those of transactions in which rows both leave and come: others have nobody to pair with."""
     tx, leaves = batch.tx[rows], batch.diff[rows] < 0
+    if leaves.all() or not leaves.any():
+        return rows[:0]
     kept: Int64s = rows[np.isin(tx, tx[leaves]) & np.isin(tx, tx[~leaves])]
     return kept
 
 
 def _renamed(tx: Int64s, renames: Renames) -> Bools:
     """Rows of transactions in which a base row took another's key: there the same identity may mean another row."""
-    return np.isin(tx, [at for each in renames.values() for at, _ in each])
+    times = [at for each in renames.values() for at, _ in each]
+    return np.isin(tx, times) if times else np.zeros(len(tx), np.bool_)
 
 
 def _encoded(rows: pa.RecordBatch, table: Table, names: Sequence[str]) -> list[bytes]:
@@ -162,7 +165,8 @@ def _single(batch: Batch) -> Batch:
 
 def _in_order(batch: Batch) -> Batch:
     """By tx; what left before what came; else by row hash."""
-    return batch.take(np.lexsort((batch.id, batch.diff, batch.tx)))
+    order = np.lexsort((batch.id, batch.diff, batch.tx))
+    return batch if (order == np.arange(len(order))).all() else batch.take(order)
 
 
 def _renames_batch(pairs: list[tuple[int, int, int]]) -> pa.RecordBatch | None:

@@ -16,6 +16,7 @@ from headwater.engine.operators.bag import Bag, Found, Run
 from headwater.engine.operators.batch import Batch, Bools, Ints
 from headwater.engine.operators.condition import Condition, Pairs
 from headwater.engine.operators.hashing import key_hash
+from headwater.engine.rising import rising
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
@@ -23,15 +24,18 @@ from headwater.model.value import Type
 from headwater.sql.expr import Expr
 
 _NULLS = np.uint64(0x6E756C6C6B657973)
+_SORTED_MIN = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Updates of one side with their key hashes. `valid`: no NULL in the key; None where that holds for all."""
+    """Updates of one side with their key hashes. `valid`: no NULL in the key; None where that holds for all.
+    `order` sorts the hashes of many updates; a few are looked up as they come."""
 
     batch: Batch
     hash: Uint64s
     valid: Bools | None
+    order: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,21 @@ class Side:
         return [self.table.columns[place].type for place in self.places]
 
     def keyed(self, batch: Batch) -> Keyed:
+        if not len(batch):
+            return Keyed(batch, batch.id, None)
         arrays = [batch.rows.column(place) for place in self.places]
         hash = key_hash(arrays, self.types, self.collations, len(batch))
-        nulls = [each.is_null() for each, safe in zip(arrays, self.null_safe, strict=True) if not safe]
-        if not any(each.true_count for each in nulls):
-            return Keyed(batch, hash, None)
+        nulls = [
+            each.is_null() for each, safe in zip(arrays, self.null_safe, strict=True) if each.null_count and not safe
+        ]
+        if not nulls:
+            return Keyed(batch, hash, None, rising(hash) if len(hash) >= _SORTED_MIN else None)
         valid: Bools = ~np.logical_or.reduce([np.asarray(each) for each in nulls])
         return Keyed(batch, np.where(valid, hash, _NULLS), valid)
 
     def absorb(self, keyed: Keyed) -> None:
         if keyed.valid is None or self.null_aware:
-            self.bag.absorb(keyed.hash, keyed.batch)
+            self.bag.absorb(keyed.hash, keyed.batch, keyed.order)
         else:
             self.bag.absorb(keyed.hash[keyed.valid], keyed.batch.filter(keyed.valid))
 
@@ -73,13 +81,13 @@ class Side:
         rows = updates.valid is None or self.null_aware
         batch = updates.batch if rows else updates.batch.filter(updates.valid)  # type: ignore[arg-type]
         hash = updates.hash if rows else updates.hash[updates.valid]
-        return _candidates(asked, [bag.passing(hash, batch)] if len(batch) else [], self)
+        return _candidates(asked, [bag.passing(hash, batch, updates.order)] if len(batch) else [], self)
 
 
 def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
     schema = side.bag.schema
     if asked.valid is None and not side.null_aware:
-        return bag.probe(runs, asked.hash, schema)
+        return bag.probe(runs, asked.hash, schema, asked.order)
     valid = np.ones(len(asked.hash), np.bool_) if asked.valid is None else asked.valid
     some = np.flatnonzero(valid)
     found = _renumbered(bag.probe(runs, asked.hash[some], schema), some)
@@ -114,6 +122,11 @@ class Sides:
             Side(right, other, collations, safe, Bag(right, work), null_aware),
             condition,
         )
+
+    @property
+    def filled(self) -> bool:
+        """Whether anything is kept of either side."""
+        return bool(self.left.bag.runs or self.right.bag.runs)
 
     def flipped(self) -> Sides:
         """The same state, seen from the right."""

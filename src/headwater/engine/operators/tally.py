@@ -12,6 +12,7 @@ import numpy as np
 
 from headwater.engine.operators.batch import Bools, Int64s, firsts
 from headwater.engine.operators.levels import due
+from headwater.engine.rising import rising
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 
@@ -86,7 +87,7 @@ def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timel
 
 
 def _summed(key: Uint64s, values: Int64s) -> Counted:
-    order = np.argsort(key, kind="stable")
+    order = rising(key)
     key = key[order]
     first = firsts((key,))
     values = np.add.reduceat(values[order], first, axis=0) if len(first) else values
