@@ -82,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--count", type=int, default=0, help="stop after so many changes (0: never)")
         _source_options(command)
         command.set_defaults(run=run)
+        if run is _explain:
+            command.add_argument("--analyze", action="store_true", help="run it once: rows and work of each operator")
     detach = commands.add_parser("detach", help="remove our triggers and tables from a database")
     detach.add_argument("--source", required=True, metavar="URL")
     detach.add_argument("--json", action="store_true")
@@ -200,9 +202,9 @@ def _explain(args: argparse.Namespace) -> int:
     """Beside a running server too: it only looks at the schema."""
     if args.source.startswith(("ws://", "wss://")):
         with _connected(args) as db:
-            text = db.explain(args.sql, *args.param)
+            text = db.explain(args.sql, *args.param, analyze=args.analyze)
     else:
-        text = explain_at(args.source, args.sql, args.param)
+        text = explain_at(args.source, args.sql, args.param, args.analyze)
     print(json.dumps({"text": text}) if args.json else text)
     return 0
 

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
 
 from headwater.client.database import Database, Params, Writes
@@ -136,8 +137,8 @@ class AsyncDatabase:
     async def status(self) -> dict[str, Any]:
         return await asyncio.to_thread(self._database.status)
 
-    async def explain(self, sql: str, *params: Any) -> str:
-        return await asyncio.to_thread(self._database.explain, sql, *params)
+    async def explain(self, sql: str, *params: Any, analyze: bool = False) -> str:
+        return await asyncio.to_thread(partial(self._database.explain, sql, *params, analyze=analyze))
 
     async def verify(self, live: AsyncLiveResult) -> None:
         await asyncio.to_thread(self._database.verify, live._live)

@@ -65,7 +65,7 @@ class Backend(Protocol):
 
     def position(self) -> int: ...
 
-    def explain(self, sql: str, params: Params) -> str: ...
+    def explain(self, sql: str, params: Params, analyze: bool) -> str: ...
 
     def status(self) -> dict[str, Any]: ...
 
@@ -121,8 +121,9 @@ class Database:
         """The origin's position now, for writes made elsewhere."""
         return self._backend.position()
 
-    def explain(self, sql: str, *params: Any) -> str:
-        return self._backend.explain(sql, as_params(params))
+    def explain(self, sql: str, *params: Any, analyze: bool = False) -> str:
+        """How the query is kept current. `analyze` runs it once: rows and work beside each operator."""
+        return self._backend.explain(sql, as_params(params), analyze)
 
     def status(self) -> dict[str, Any]:
         """What the pipeline is doing: runner, cells, epoch, rates, lag."""
@@ -172,7 +173,7 @@ class Database:
             lambda: self._session.position,
             callback=callback,
             abort=lambda forget: self._drop(id, forget),
-            explain=lambda: self._backend.explain(sql, params),
+            explain=lambda: self._backend.explain(sql, params, False),
         )
         self._asked[id] = (sql, params)
         self._session.add(live)

@@ -54,8 +54,8 @@ class Embedded:
     def position(self) -> int:
         return self._pipeline.source.position()
 
-    def explain(self, sql: str, params: Params) -> str:
-        return self._server.explain(sql, params)
+    def explain(self, sql: str, params: Params, analyze: bool) -> str:
+        return self._server.explain(sql, params, analyze)
 
     def status(self) -> dict[str, Any]:
         return status(self._server.url, self._pipeline, self._hub)

@@ -127,8 +127,8 @@ class Remote:
     def position(self) -> int:
         return int(self._got("/v1/position")["position"])
 
-    def explain(self, sql: str, params: Params) -> str:
-        query = urllib.parse.urlencode({"sql": sql, "params": json.dumps(wired(params))})
+    def explain(self, sql: str, params: Params, analyze: bool) -> str:
+        query = urllib.parse.urlencode({"sql": sql, "params": json.dumps(wired(params)), "analyze": int(analyze)})
         return str(self._got(f"/v1/explain?{query}", sql)["text"])
 
     def status(self) -> dict[str, Any]:

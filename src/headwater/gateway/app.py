@@ -49,7 +49,8 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
 
     async def explain(request: Request) -> Response:
         sql, params = request.query_params.get("sql", ""), request.query_params.get("params", "[]")
-        return await answered(lambda: {"text": server.explain(sql, params_from_json(params))})
+        analyze = request.query_params.get("analyze") == "1"
+        return await answered(lambda: {"text": server.explain(sql, params_from_json(params), analyze)})
 
     async def page(request: Request) -> Response:
         return FileResponse(_PAGE / "index.html")

@@ -9,9 +9,9 @@ from headwater.pipeline.asking import explain_with
 from headwater.sources import open_source
 
 
-def explain_at(url: str, sql: str, params: Sequence[Value] = ()) -> str:
+def explain_at(url: str, sql: str, params: Sequence[Value] = (), analyze: bool = False) -> str:
     source = open_source(url)
     try:
-        return explain_with(source, {table.name: table for table in source.tables()}, sql, params)
+        return explain_with(source, {table.name: table for table in source.tables()}, sql, params, analyze)
     finally:
         source.close()

@@ -98,5 +98,5 @@ class Server:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def explain(self, sql: str, params: Given = ()) -> str:
-        return self.pipeline.explain(sql, params)
+    def explain(self, sql: str, params: Given = (), analyze: bool = False) -> str:
+        return self.pipeline.explain(sql, params, analyze)

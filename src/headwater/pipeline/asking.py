@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
+from headwater.pipeline.measuring import measure
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
 from headwater.plan.wholistic import WHOLISTIC, Requeried, explain_requery, planned_requery, requeried
@@ -37,8 +38,10 @@ def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
         raise refusal from None
 
 
-def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> str:
+def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given, analyze: bool = False) -> str:
+    """With `analyze` the query is run once, and what that took stands beside each operator."""
     planned, _ = plan_with(source, tables, sql, params)
     if planned.strategy == WHOLISTIC:
         return explain_requery(planned, source.notes())
-    return explain(planned, tables.get(planned.template.table), source.notes())
+    actuals = measure(source, tables, planned) if analyze else None
+    return explain(planned, tables.get(planned.template.table), source.notes(), actuals)

@@ -163,9 +163,9 @@ class Pipeline:
             self._requeried[query.instance] = query
         return planned
 
-    def explain(self, sql: str, params: Given = ()) -> str:
+    def explain(self, sql: str, params: Given = (), analyze: bool = False) -> str:
         self._declared = {table.name: table for table in self.source.tables()}
-        return explain_with(self.source, self._tables(), sql, params)
+        return explain_with(self.source, self._tables(), sql, params, analyze)
 
     def table(self, name: str) -> Table | None:
         """A table of the origin; none where the name is a relation's."""

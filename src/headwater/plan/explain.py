@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from headwater.model.schema import Table
 from headwater.model.value import Value
@@ -16,16 +17,27 @@ _WHY = {"incremental": "one table, row by row; every change is matched as it com
 _WHY_DERIVED = {"incremental": "every operator follows the changes of its inputs"}
 
 
-def explain(planned: Planned, table: Table | None = None, notes: Iterable[str] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class Actuals:
+    """What was measured: beside each line of the relation or source, and of the query as a whole."""
+
+    beside: Sequence[str]
+    whole: Sequence[str]
+
+
+def explain(
+    planned: Planned, table: Table | None = None, notes: Iterable[str] = (), actuals: Actuals | None = None
+) -> str:
     """`table` is asked for where the template has no relation of its own."""
     template, instance = planned.template, planned.instance
     every_note = [*planned.notes, *notes]
     sections = (
         [f"template {template.id}", f"instance {instance.id}"],
         [f"strategy {planned.strategy}: {_why(planned)}"],
-        ["plan", *_tree(list(_operators(template, instance)), _origin(template, table))],
+        ["plan", *_tree(list(_operators(template, instance)), _beside(_origin(template, table), actuals))],
         _listed("params", [f":p{n} {key} = {write(value)}" for n, key, value in _params(template, instance)]),
         ["effective query", f"  {effective_sql(template, instance, table)}"],
+        _listed("actual", actuals.whole if actuals is not None else []),
         _listed("notes", every_note),
     )
     return "\n".join(line for section in sections for line in section)
@@ -59,6 +71,12 @@ def _origin(template: Template, table: Table | None) -> list[str]:
         return list(tree(template.relation))
     assert table is not None
     return [f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"]
+
+
+def _beside(lines: list[str], actuals: Actuals | None) -> list[str]:
+    if actuals is None:
+        return lines
+    return [f"{line}  [{found}]" for line, found in zip(lines, actuals.beside, strict=True)]
 
 
 def _tree(above: Sequence[str], below: Sequence[str]) -> list[str]:

@@ -111,10 +111,15 @@ def compiled(relation: Relation, tables: Mapping[str, Table], work: Work, failur
         return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
         return Given(ValuesOperator(relation))
-    if isinstance(relation, Top) and relation.limit is None and not relation.offset:
+    if isinstance(relation, Top) and passes(relation):
         return compiled(relation.input, tables, work, failures)
     inputs = tuple(compiled(each, tables, work, failures) for each in inputs_of(relation))
     return Node(_operator(relation, [each.table for each in inputs], work, failures), inputs)
+
+
+def passes(top: Top) -> bool:
+    """An order that no limit follows says nothing of which rows there are."""
+    return top.limit is None and not top.offset
 
 
 def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures) -> Operator:
