@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,13 @@ T = Table(
     ("id",),
 )
 SQL = "SELECT id, v FROM t WHERE g = 'x'"
+ORDERED = (
+    "SELECT id, v FROM t ORDER BY id LIMIT 2",
+    "SELECT id, v FROM t ORDER BY id LIMIT 3 OFFSET 4",
+    "SELECT id FROM t ORDER BY v DESC, id LIMIT 5",
+    "SELECT id, g FROM t WHERE v < 2 ORDER BY g LIMIT 6",
+    "SELECT id, g FROM t ORDER BY g DESC LIMIT 1000",
+)
 
 
 def names(rng: random.Random) -> str:
@@ -43,7 +51,7 @@ def changes(rng: random.Random, rows: dict[int, Row]) -> list[Change]:
     return out
 
 
-def emitted(first: list[Row], txs: list[tuple[int, Transaction]], cut: int) -> bytes:
+def by_name(first: list[Row]) -> Dataflow:
     """A hundred windows for a hundred names, some of them twice."""
     flow, planned = Dataflow(), plan(SQL, [T])
     flow.define(T)
@@ -53,17 +61,33 @@ def emitted(first: list[Row], txs: list[tuple[int, Transaction]], cut: int) -> b
         flow.subscribe(replace(planned.instance, id=id, values=values), 1)
         if id % 5 == 0:
             flow.unsubscribe(id - 3)
+    return flow
+
+
+def framed(first: list[Row]) -> Dataflow:
+    """Frames of three orders: by numbers, by texts with long common beginnings, and with more rows than there are."""
+    flow = Dataflow()
+    flow.define(T)
+    for id, sql in enumerate(ORDERED, 1):
+        planned = plan(sql, [T])
+        flow.activate(planned.template, {"t": [batch_of(T, first)]} if flow.needs_rows(planned.template) else None)
+        flow.subscribe(replace(planned.instance, id=id), 1)
+    return flow
+
+
+def emitted(flow: Dataflow, txs: list[tuple[int, Transaction]], cut: int) -> bytes:
     for at in range(0, len(txs), cut):
         flow.step({"t": [delta_of(T, txs[at : at + cut])]})
     return encode(flow.take())
 
 
+@pytest.mark.parametrize("opened", [by_name, framed])
 @pytest.mark.parametrize("seed", range(2 * FUZZ))
-def test_steps_of_any_size_give_the_same_emissions(seed: int) -> None:
+def test_steps_of_any_size_give_the_same_emissions(seed: int, opened: Callable[[list[Row]], Dataflow]) -> None:
     rng = random.Random(seed)
     rows: dict[int, Row] = {id: (id, names(rng), 0) for id in range(200)}
     first = list(rows.values())
-    txs = [each for each in history(rng, rows, 400) if each[1].changes]
-    whole = emitted(first, txs, len(txs))
-    assert whole == emitted(first, txs, 37) == emitted(first, txs, 1)
-    assert len(decode(whole).index) > 400
+    txs = [each for each in history(rng, rows, 300) if each[1].changes]
+    whole = emitted(opened(first), txs, len(txs))
+    assert whole == emitted(opened(first), txs, 137) == emitted(opened(first), txs, 1)
+    assert len(decode(whole).index) > 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -92,8 +93,7 @@ class Program:
             [key.descending for key in order],
             [key.nulls_first for key in order],
         )
-        raw = id.astype(">u8").tobytes()
-        return [key + raw[8 * n : 8 * n + 8] for n, key in enumerate(encoded)], evaluated.failed
+        return list(map(add, encoded, id.astype(">u8").view("V8").tolist())), evaluated.failed
 
 
 def _shown(template: Template) -> set[str]:

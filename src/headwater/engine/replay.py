@@ -7,20 +7,22 @@ from this step where it has touched them.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
+from headwater.engine.far import Far, settled
+from headwater.engine.identity import Int64s
 from headwater.engine.names import Names
 from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
-from headwater.engine.params import Group, Joined, Window
+from headwater.engine.params import FEW, Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of
 from headwater.engine.veiled import Look, looking_alike, looks_of, undone
 from headwater.model.value import Type
@@ -45,7 +47,9 @@ class Replay:
     pools: list[pa.RecordBatch] = field(default_factory=list)
     pooled: int = 0
     fetched: list[tuple[int, int]] = field(default_factory=list)
-    latest: dict[int, int] = field(default_factory=dict)  # identity → row of this step, −1 once it left
+    latest: dict[int, int] = field(default_factory=dict)  # see `_latest`
+    remembered: int = 0  # changes that `latest` knows
+    reached: int = 0  # changes that have happened
     closed: list[Window] = field(default_factory=list)
     ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
     unseen: dict[Group, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, keys that come
@@ -70,7 +74,6 @@ class Replay:
             for n, old, new in changes:
                 for number, pair in _placed(n, old, new, numbers):
                     touched.setdefault(number, []).append(pair)
-            self._remember(changes)
             for number, pairs in touched.items():
                 self._advance(self.joined.groups[number], tx, pairs, silent)
         for group in list(self.unseen):
@@ -79,10 +82,37 @@ class Replay:
         return self.closed
 
     def _transactions(self) -> Iterator[tuple[int, list[Pair]]]:
-        changes = self.changes
-        rows = zip(changes.tx.tolist(), changes.old.tolist(), changes.new.tolist(), strict=True)
-        for tx, part in groupby(enumerate(rows), key=lambda each: each[1][0]):
-            yield tx, [(n, old, new) for n, (_, old, new) in part]
+        """In order, without those that are passed over."""
+        changes, far = self.changes, self._far()
+        tx, old, new = changes.tx.tolist(), changes.old.tolist(), changes.new.tolist()
+        while (start := self.reached if far is None else self._passed(far, tx)) < len(tx):
+            self.reached = bisect_right(tx, tx[start], start)
+            yield tx[start], [(n, old[n], new[n]) for n in range(start, self.reached)]
+
+    def _far(self) -> Far | None:
+        """Where a step of some size is all of one group, most of it may lie past every frame of the group."""
+        number = self.joined.number
+        alone = self.program.ordered and len(self.changes) > FEW and (number == number[0]).all()
+        return Far(self.changes, self.seen) if alone else None
+
+    def _passed(self, far: Far, tx: list[int]) -> int:
+        """Passes over transactions that nobody sees; where the next one begins."""
+        group = self.joined.groups[int(self.joined.number[0])]
+        end = self._end(group)
+        if end is None:
+            return self.reached
+        near = far.until(self.reached, end)
+        start = near if near == len(tx) else bisect_left(tx, tx[near])
+        if start > self.reached:
+            gone, came = (self._keys(rows[self.reached : start]) for rows in (self.changes.old, self.changes.new))
+            self._postpone(group, gone, came)
+            self.reached = start
+        return start
+
+    def _keys(self, rows: Int64s) -> list[bytes]:
+        """The sort keys of those that are in the result."""
+        places = self.seen.place[rows[rows >= 0]]
+        return [self.seen.keys[place] for place in places[places >= 0].tolist()]
 
     def _silent(self) -> list[bool]:
         """Of each change whether its row looks the same before and after, and is the same row.
@@ -98,13 +128,19 @@ class Replay:
         flags: list[bool] = silent.tolist()
         return flags
 
-    def _remember(self, changes: list[Pair]) -> None:
-        for _, old, _ in changes:
-            if old >= 0:
-                self.latest[self.ids[old]] = NOWHERE
-        for _, _, new in changes:
-            if new >= 0:
-                self.latest[self.ids[new]] = new
+    def _latest(self) -> dict[int, int]:
+        """By identity the row of this step as it is after this transaction, −1 once it left."""
+        if self.remembered == self.reached:
+            return self.latest
+        part = slice(self.remembered, self.reached)
+        self.remembered = self.reached
+        tx, old, new = self.changes.tx[part], self.changes.old[part], self.changes.new[part]
+        rows, left = np.concatenate((old, new)), np.repeat(np.array([True, False]), len(tx))
+        order = np.lexsort((~left, np.concatenate((tx, tx))))
+        order = order[rows[order] >= 0]
+        now = np.where(left, NOWHERE, rows)[order]
+        self.latest.update(zip(self.changes.id[rows[order]].tolist(), now.tolist(), strict=True))
+        return self.latest
 
     def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
         if self._beyond(group, pairs):
@@ -138,13 +174,16 @@ class Replay:
         came = [key for _, _, new in pairs if (key := self._key(new)) is not None]
         if (gone and min(gone) <= end) or (came and min(came) <= end):
             return False
-        going, coming = self.unseen.setdefault(group, (set(), set()))
-        for key in gone:
-            coming.remove(key) if key in coming else going.add(key)
-        for key in came:
-            going.remove(key) if key in going else coming.add(key)
-        group.size += len(came) - len(gone)
+        self._postpone(group, gone, came)
         return True
+
+    def _postpone(self, group: Group, gone: list[bytes], came: list[bytes]) -> None:
+        group.size += len(came) - len(gone)
+        going, coming = self.unseen.setdefault(group, (set(), set()))
+        leave, enter = settled(gone, came)
+        back, again = leave & coming, enter & going
+        coming ^= back | (enter - again)
+        going ^= again | (leave - back)
 
     def _exchange(self, group: Group) -> None:
         self.ends.pop(group, None)
@@ -264,7 +303,7 @@ class Replay:
 
     def _ref(self, group: Group, id: int) -> int:
         """Where the row of an identity will be found: in this step's rows, or fetched."""
-        row = self.latest.get(id)
+        row = self._latest().get(id)
         if row is not None:
             return int(self.seen.place[row])
         self.fetched.append((self.arrangement.hash(group.key), id))
@@ -295,16 +334,16 @@ class Replay:
 
     def _bucket(self, group: Group) -> dict[int, int]:
         """An unordered group's rows now: the arrangement's, except where this step has touched them."""
-        gathered = self.arrangement.bucket(group.key)
+        gathered, latest = self.arrangement.bucket(group.key), self._latest()
         seen = self.program.see(gathered.rows, gathered.id)
         base = self._pool(seen.pool)
         rows = {
             id: base + place
             for id, place in zip(gathered.id.tolist(), seen.place.tolist(), strict=True)
-            if place >= 0 and id not in self.latest
+            if place >= 0 and id not in latest
         }
         numbers = self.joined.number
-        fresh = {id: row for id, row in self.latest.items() if row >= 0 and numbers[row] == group.slot}
+        fresh = {id: row for id, row in latest.items() if row >= 0 and numbers[row] == group.slot}
         rows.update({id: int(self.seen.place[row]) for id, row in fresh.items() if self.seen.place[row] >= 0})
         return rows
 
