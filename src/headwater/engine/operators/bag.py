@@ -172,9 +172,9 @@ def _bounds(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, I
     """Where each wanted hash begins and ends."""
     if order is None:
         return hash.searchsorted(wanted, "left"), hash.searchsorted(wanted, "right")
-    rising = wanted[order]
+    in_turn = wanted[order]
     start, end = np.empty(len(order), np.intp), np.empty(len(order), np.intp)
-    start[order], end[order] = hash.searchsorted(rising, "left"), hash.searchsorted(rising, "right")
+    start[order], end[order] = hash.searchsorted(in_turn, "left"), hash.searchsorted(in_turn, "right")
     return start, end
 
 
