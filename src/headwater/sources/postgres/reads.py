@@ -27,6 +27,10 @@ JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid AN
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.ev_class = ANY (%s::int8[])
 """
+_CATALOGS = """
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%s::int8[]) AND n.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.relkind <> 'v'
+"""
 _ACTIONS = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = ANY (%s::int8[])"
 _FUNCTIONS = """
 SELECT p.proname, n.nspname, p.provolatile::text, p.pronargs
@@ -38,6 +42,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute 
 WHERE c.oid = ANY (%s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
 """
 _CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|hashfuncid) (\d+)")
+_RELATION = re.compile(r":relid (\d+)")
 _WHOLE_ROW = re.compile(r"\{VAR :varno \S+ :varattno 0 ")
 _NOW = re.compile(r"\A[eE]?'\s*(now|today|tomorrow|yesterday)\b", re.I)
 _CLOCKS = re.compile(
@@ -85,6 +90,7 @@ def reads_of(db: Connection, sql: str) -> Reads:
         view = _viewed(db, sql, with_nulls(plain, types))
         oids, depends = _dependencies(db, view)
         actions = " ".join(action for (action,) in db.execute(_ACTIONS, (oids,)))
+        _refuse_catalogs(db, actions, sql)
         _refuse_unwatched(depends, actions, sql)
         functions = _functions(db, actions, sql)
         names = _names(db, view)
@@ -129,10 +135,19 @@ def _dependencies(db: Connection, view: int) -> tuple[list[int], list[_Depends]]
     return oids, found
 
 
+def _refuse_catalogs(db: Connection, actions: str, sql: str) -> None:
+    """Nothing is noted as depending on the system's own tables: they are never dropped."""
+    oids = [int(oid) for oid in set(_RELATION.findall(actions))]
+    found = db.execute(_CATALOGS, (oids,)).fetchone()
+    if found is not None:
+        raise UnsupportedQuery(
+            f"{found[0]} is a system catalog: it cannot be watched", sql=sql, hint="ask for rows of tables"
+        )
+
+
 def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> None:
-    for _, schema, name, kind, persistence, column, _ in depends:
-        catalog = schema in ("pg_catalog", "information_schema", "pg_toast")
-        what = _UNWATCHED.get(kind) or ("system catalog" if catalog else "temporary table" * (persistence == "t"))
+    for _, _, name, kind, persistence, column, _ in depends:
+        what = _UNWATCHED.get(kind) or "temporary table" * (persistence == "t")
         if what:
             raise UnsupportedQuery(f"{name} is a {what}: it cannot be watched", sql=sql, hint="ask for rows of tables")
         if column < 0:

@@ -74,6 +74,10 @@ class Replication:
             self._acknowledged = lsn
             self._status_at_s = 0.0
 
+    def pass_over(self, lsn: int) -> None:
+        """There is nothing to be made durable up to here. Said when something is said anyhow."""
+        self._acknowledged = max(self._acknowledged, lsn)
+
     def wake(self) -> None:
         """Whoever waits in `read` returns."""
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
@@ -23,6 +23,14 @@ from headwater.sources.postgres.translating import Item, Look, Translation
 
 ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
 _NUDGE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """`since`: it belongs before the transaction that was committed there, or is that transaction."""
+
+    since: int
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,8 @@ class Stream:
         self._assembly = Assembly()
         self._recent = Recent()
         self.position = self._start = max(slot.since, keeping.position)
-        self._durable = 0
-        self._waiting: deque[Item] = deque()
+        self._durable = self._committed = self._start
+        self._waiting: deque[_Waiting] = deque()
         self._rows = 0
         self.translation = Translation(keeping, look, self.position)
 
@@ -57,12 +65,12 @@ class Stream:
             taken: list[Item] = []
             rows = 0
             while self._waiting and rows < rows_max:
-                item = self._waiting.popleft()
-                if isinstance(item, Transaction):
-                    self._rows -= len(item.changes)
-                    rows += len(item.changes)
-                if item.position > after or (item.position == after and not isinstance(item, Transaction)):
-                    taken.append(item)
+                one = self._waiting.popleft()
+                count = len(one.item.changes) if isinstance(one.item, Transaction) else 0
+                self._rows -= count
+                rows += count
+                if one.since > after:
+                    taken.append(_no_earlier(one.item, after))
             self.moved.notify_all()
             return taken
 
@@ -77,7 +85,7 @@ class Stream:
     def give(self, items: list[Item]) -> None:
         """More of them, from elsewhere, that come after all that were read so far."""
         with self.moved:
-            self._waiting.extend(items)
+            self._waiting.extend(_Waiting(self.position + 1, item) for item in items)
             self.moved.notify_all()
 
     def rewind(self) -> None:
@@ -86,6 +94,7 @@ class Stream:
             self._disconnect()
             self._keeping.rewind()
             self.position = self._start = max(self._slot.since, self._keeping.position)
+            self._committed = self._start
             self._waiting.clear()
             self._rows = 0
             self._recent = Recent()
@@ -174,6 +183,8 @@ class Stream:
             self._disconnect()
             raise
         self.position = max(self.position, received.upto)
+        if self._replication is not None and self._committed <= self._durable:
+            self._replication.pass_over(self.position)  # nothing of ours lies in between
 
     def _payload(self, payload: bytes) -> None:
         committed = self._assembly.take(payload)
@@ -181,8 +192,8 @@ class Stream:
             return
         items = self.translation.items(committed)
         self._recent.add(committed.position, committed.xid)
-        self.position = committed.position
-        self._waiting.extend(items)
+        self.position = self._committed = committed.position
+        self._waiting.extend(_Waiting(committed.position, item) for item in items)
         self._rows += sum(len(item.changes) for item in items if isinstance(item, Transaction))
 
     def _disconnect(self) -> None:
@@ -191,3 +202,8 @@ class Stream:
             self._replication = None
         self._assembly.close()
         self._assembly = Assembly()
+
+
+def _no_earlier(item: Item, after: int) -> Item:
+    """A new shape is told at a place that the one who asks has reached already."""
+    return item if item.position >= after else replace(item, position=after)

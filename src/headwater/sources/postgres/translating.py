@@ -63,9 +63,8 @@ class Translation:
                 changes += self._changes(said, committed.position)
         self._keep(committed.position)
         self.reported = committed.position
-        ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
-        kept = tuple(change for change in changes if change.table not in ended)
-        return [*items, Transaction(committed.position, kept)] if kept else items
+        kept = _in_shape(changes, items) if items else changes
+        return [*items, Transaction(committed.position, tuple(kept))] if kept else items
 
     def begin(self, oid: int) -> None:
         """The rows of the table are being read: what is said of it waits."""
@@ -237,12 +236,28 @@ class Translation:
 
     def _rekey(self, capture: Captured, wider: Captured, position: int) -> None:
         """Rows that are their own keys have other keys now."""
+        self._keep(position)
         rows = list(self.keeping.all(capture))
         written: dict[tuple[int, bytes], Held | None] = {(capture.oid, key): None for key, _ in rows}
         for _, held in rows:
             row = wider.padded(held.row)
             written[capture.oid, wider.key(row)] = Held(row, held.count)
         self.keeping.write(position, written)
+
+
+def _in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:
+    """Changes that come after new shapes were told, though some were made before: in those shapes."""
+    after = {item.before.name: item.after for item in told if isinstance(item, SchemaChange)}
+    kept = [one for one in changes if after.get(one.table, ...) is not None]
+    return [
+        Change(one.table, _wide(one.old, after.get(one.table)), _wide(one.new, after.get(one.table))) for one in kept
+    ]
+
+
+def _wide(row: Row | None, table: Table | None) -> Row | None:
+    if row is None or table is None:
+        return row
+    return row + tuple(column.default for column in table.columns[len(row) :])
 
 
 def _unsure(field: Field | None) -> bool:

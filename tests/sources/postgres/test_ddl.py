@@ -1,0 +1,132 @@
+"""Tables that change their shape, in the ways that only PostgreSQL has."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.model.change import Change, Transaction
+from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.source import SchemaChange
+from tests.sources.replica import Replica, drained
+
+Db = psycopg.Connection[Any]
+
+
+def _started(source: PostgresSource, db: Db, *statements: str) -> Replica:
+    for statement in statements or ("CREATE TABLE t (id int PRIMARY KEY, a text, b int)",):
+        db.execute(statement.encode())
+    db.execute("INSERT INTO t (id, a) VALUES (1, 'x'), (2, 'y')")
+    source.capture("t")
+    return Replica(source, "t")
+
+
+def _told(source: PostgresSource, after: int) -> list[Any]:
+    items: list[Any] = []
+    until_s = time.monotonic() + 20
+    while not any(isinstance(item, SchemaChange) for item in items):
+        assert time.monotonic() < until_s
+        items += source.changes(after, 0.5)
+        after = max([after, *(item.position for item in items)])
+    return items
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("ALTER TABLE t DROP COLUMN b", "column b of table t"),
+        ("ALTER TABLE t ALTER COLUMN b TYPE bigint", "column b of table t"),
+        ("ALTER TABLE t ALTER COLUMN a TYPE int USING 1", "column a of table t"),
+        ("ALTER TABLE t SET SCHEMA other", "renamed to other.t"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", "no replica identity"),
+        ("ALTER TABLE t REPLICA IDENTITY NOTHING", "no replica identity"),
+        ("ALTER TABLE t ADD COLUMN c float DEFAULT random()", "rewritten"),
+    ],
+)
+@pytest.mark.parametrize("written", [True, False])
+def test_what_ends_a_table(source: PostgresSource, db: Db, statement: str, reason: str, written: bool) -> None:
+    replica = _started(source, db)
+    db.execute("CREATE SCHEMA other")
+    db.execute(statement.encode())
+    if written and "identity" not in reason:
+        db.execute("INSERT INTO other.t (id) VALUES (3)" if "other" in reason else "INSERT INTO t (id) VALUES (3)")
+    (end,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
+    assert end.after is None
+    assert reason in end.reason
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ALTER COLUMN b SET NOT NULL",
+        "CREATE INDEX ON t (b)",
+        "VACUUM FULL t",
+        "ALTER TABLE t ADD CHECK (id > 0)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "ANALYZE t",
+    ],
+)
+def test_what_leaves_a_table_as_it_was(source: PostgresSource, db: Db, statement: str) -> None:
+    replica = _started(source, db, "CREATE TABLE t (id int PRIMARY KEY, a text, b int DEFAULT 5)")
+    db.execute(statement.encode())
+    db.execute("UPDATE t SET a = 'z' WHERE id = 1")
+    db.execute("UPDATE t SET id = 9 WHERE id = 2")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a, b FROM t").rows)
+    assert replica.reason is None
+
+
+@pytest.mark.parametrize("default", ["7", "NULL", "'a' || 'b'", "now()"])
+def test_added_columns_hold_their_default_in_older_rows(source: PostgresSource, db: Db, default: str) -> None:
+    replica = _started(source, db)
+    type = "timestamptz" if default == "now()" else "text"
+    db.execute(f"ALTER TABLE t ADD COLUMN c {type} DEFAULT {default}".encode())
+    db.execute("INSERT INTO t (id) VALUES (3)")
+    db.execute("UPDATE t SET a = 'changed' WHERE id = 1")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a, b, c FROM t").rows)
+    Replica(source, "t").holds(source.query("SELECT id, a, b, c FROM t").rows)
+
+
+def test_a_column_added_to_a_table_without_a_key(source: PostgresSource, db: Db) -> None:
+    create = "CREATE TABLE t (id int, a text)", "ALTER TABLE t REPLICA IDENTITY FULL"
+    replica = _started(source, db, *create)
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    db.execute("ALTER TABLE t ADD COLUMN b int DEFAULT 3")
+    db.execute("DELETE FROM t WHERE ctid IN (SELECT ctid FROM t WHERE id = 1 LIMIT 1)")
+    db.execute("UPDATE t SET b = 4")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a, b FROM t").rows)
+
+
+def test_a_column_added_in_the_transaction_that_fills_it(source: PostgresSource, db: Db) -> None:
+    replica = _started(source, db)
+    with db.transaction():
+        db.execute("INSERT INTO t (id) VALUES (3)")
+        db.execute("ALTER TABLE t ADD COLUMN c int")
+        db.execute("UPDATE t SET c = id")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a, b, c FROM t").rows)
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE t DETACH PARTITION t2", "DROP TABLE t2"])
+def test_a_partition_that_goes_ends_its_table(source: PostgresSource, db: Db, statement: str) -> None:
+    replica = _started(
+        source,
+        db,
+        "CREATE TABLE t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)",
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (2)",
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (2) TO (4)",
+    )
+    db.execute("UPDATE t SET id = 3 WHERE id = 1")
+    (moved,) = [
+        one for item in drained(source, replica.position) if isinstance(item, Transaction) for one in [item.changes]
+    ]
+    assert moved == (Change("t", (1, "x"), None), Change("t", None, (3, "x")))
+    db.execute(statement.encode())
+    (end,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
+    assert end.after is None
+    assert "partitions" in end.reason

@@ -1,0 +1,235 @@
+"""Connections cut, servers restarted, slots and publications touched: nothing lost or twice, or it says so."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.model.change import Transaction
+from headwater.model.errors import SourceError
+from headwater.sources.postgres.lsn import parse_lsn
+from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.publishing import name_for
+from headwater.sources.source import SchemaChange
+from tests.sources.replica import Replica, drained
+from tests.support.postgres import Postgres
+
+Db = psycopg.Connection[Any]
+_PATIENCE_S = 20.0
+
+
+def _started(source: PostgresSource, db: Db) -> Replica:
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+    db.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 50) n")
+    source.capture("t")
+    return Replica(source, "t")
+
+
+def _patiently(source: PostgresSource, after: int) -> list[Transaction | SchemaChange]:
+    """As the capture thread does it: what fails is asked for again."""
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return drained(source, after)
+        except SourceError:
+            assert time.monotonic() < until_s
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
+def test_a_server_that_restarts(
+    source: PostgresSource, db: Db, url: str, server: Postgres, how: signal.Signals
+) -> None:
+    replica = _started(source, db)
+    db.execute("UPDATE t SET a = 'before' WHERE id < 10")
+    replica.apply(drained(source, replica.position))
+    db.execute("UPDATE t SET a = 'just before' WHERE id < 5")
+    stopping = threading.Thread(target=server.stop, args=(how,))
+    stopping.start()
+    taken: list[Transaction | SchemaChange] = []
+    with pytest.raises(SourceError):
+        while True:
+            taken += source.changes(max([replica.position, *(one.position for one in taken)]), 0.05)
+            source.forget(max([replica.position, *(one.position for one in taken)]))
+    stopping.join()
+    replica.apply(taken)
+    server.start()
+    with psycopg.connect(url, autocommit=True) as again:
+        again.execute("UPDATE t SET a = 'after' WHERE id > 45")
+    replica.apply(_patiently(source, replica.position))
+    replica.holds(source.query("SELECT id, a FROM t").rows)
+    counts = [one for one in source.changes(replica.position, 0) if isinstance(one, Transaction) and one.changes]
+    assert counts == []
+
+
+def test_a_connection_cut_in_the_middle_of_a_transaction(source: PostgresSource, db: Db, url: str) -> None:
+    replica = _started(source, db)
+    with psycopg.connect(url) as large:
+        for start in range(1000, 8000, 1000):
+            large.execute(
+                "INSERT INTO t SELECT n, repeat('x', 60) FROM generate_series(%s::int, %s::int) n", (start, start + 900)
+            )
+            replica.apply(_patiently_read(source, replica.position))
+            _cut(db)
+    replica.apply(_patiently(source, replica.position))
+    replica.holds(source.query("SELECT id, a FROM t").rows)
+
+
+def _patiently_read(source: PostgresSource, after: int) -> list[Transaction | SchemaChange]:
+    try:
+        return [*source.changes(after, 0.02)]
+    except SourceError:
+        return []
+
+
+def _cut(db: Db) -> None:
+    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+
+
+def test_only_what_is_durable_is_acknowledged(source: PostgresSource, db: Db, tmp_path: Path) -> None:
+    replica = _started(source, db)
+    start = replica.position
+    db.execute("DELETE FROM t WHERE id = 1")
+    items = drained(source, replica.position)
+    for _ in range(5):
+        source.changes(items[-1].position, 0.01)
+    (deleted,) = [item.position for item in items if isinstance(item, Transaction) and item.changes]
+    assert _confirmed(db, tmp_path) < deleted
+    source.forget(items[-1].position)
+    _wait(lambda: bool(source.changes(items[-1].position, 0.05)) or _confirmed(db, tmp_path) >= items[-1].position)
+    with pytest.raises(SourceError, match="are gone"):
+        source.changes(start, 0)
+
+
+def _confirmed(db: Db, directory: Path) -> int:
+    row = db.execute(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (name_for(directory),)
+    ).fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + _PATIENCE_S
+    while not done():
+        assert time.monotonic() < until_s
+
+
+def test_our_process_dies(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
+    """Some of what it reported was durable, some was not: all of that comes again, with the same rows before."""
+    replica = _started(source, db)
+    db.execute("UPDATE t SET a = 'durable'")
+    replica.apply(drained(source, replica.position))
+    source.forget(replica.position)
+    db.execute("UPDATE t SET a = a || ' and more' WHERE id < 20")
+    db.execute("DELETE FROM t WHERE id = 7")
+    first = [one for one in drained(source, replica.position) if isinstance(one, Transaction) and one.changes]
+    _die(source)
+    later = PostgresSource(url)
+    later.attach(tmp_path)
+    second = [one for one in _patiently(later, replica.position) if isinstance(one, Transaction) and one.changes]
+    assert first == second
+    replica.apply(second)
+    db.execute("INSERT INTO t VALUES (7, 'again')")
+    replica.apply(drained(later, replica.position))
+    replica.holds(later.query("SELECT id, a FROM t").rows)
+    later.close()
+
+
+def _die(source: PostgresSource) -> None:
+    """As a process does: without a word."""
+    stream, keeping = source._stream, source._keeping
+    assert stream is not None
+    assert stream._replication is not None
+    assert keeping is not None
+    stream._replication._db.close()
+    stream._disconnect()
+    keeping._db.close()
+
+
+def test_a_slot_dropped_by_hand(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
+    replica = _started(source, db)
+    drained(source, replica.position)
+    _cut(db)
+    _wait(lambda: _dropped(db))
+    with pytest.raises(SourceError, match="does not exist") as error:
+        _until_it_fails(source, replica.position)
+    assert error.value.hint is not None
+    assert "fresh data directory" in error.value.hint
+    with pytest.raises(SourceError, match="is gone"):
+        again = PostgresSource(url)
+        try:
+            again.attach(tmp_path)
+        finally:
+            again.close()
+
+
+def _dropped(db: Db) -> bool:
+    try:
+        db.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'headwater%'"
+        )
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
+
+
+def _until_it_fails(source: PostgresSource, after: int) -> None:
+    for _ in range(100):
+        try:
+            source.changes(after, 0.05)
+        except SourceError as error:
+            if "does not exist" in error.message:
+                raise
+
+
+def test_a_table_taken_out_of_the_publication(source: PostgresSource, db: Db, tmp_path: Path) -> None:
+    replica = _started(source, db)
+    db.execute(f"ALTER PUBLICATION {name_for(tmp_path)} DROP TABLE t".encode())
+    found: list[Any] = []
+    while not _ends(found):
+        found += source.changes(replica.position, 0.1)
+    assert "publication" in _ends(found)[0].reason
+    source.capture("t")
+    replica = Replica(source, "t")
+    db.execute("DELETE FROM t WHERE id < 10")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a FROM t").rows)
+
+
+def _ends(items: list[Any]) -> list[SchemaChange]:
+    return [item for item in items if isinstance(item, SchemaChange) and item.after is None]
+
+
+def test_a_slot_left_over_from_a_lost_directory_goes(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
+    _started(source, db)
+    source.close()
+    for file in tmp_path.glob("postgres.db*"):
+        file.unlink()
+    fresh = PostgresSource(url)
+    fresh.attach(tmp_path)
+    assert db.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()").fetchone() == (
+        0,
+    )
+    fresh.close()
+
+
+def test_detaching_takes_slots_and_publications(source: PostgresSource, db: Db, tmp_path: Path) -> None:
+    _started(source, db)
+    name = name_for(tmp_path)
+    assert source.detach() == [f"replication slot {name}", f"publication {name}"]
+    assert db.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+
+
+def test_a_server_that_cannot_be_reached() -> None:
+    with pytest.raises(SourceError, match="could not be reached"):
+        PostgresSource("postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(SourceError, match="does not read"):
+        PostgresSource("postgresql://[half")
