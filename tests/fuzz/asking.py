@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.model.schema import Column, Table
@@ -13,11 +13,13 @@ from headwater.model.value import Type
 from tests.fuzz.case import Case, Query, Rows
 from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
 from tests.fuzz.oracle import Oracle
+from tests.fuzz.tally import operators, planned_now
 from tests.fuzz.wild import Wild
 from tests.sql.queries import Writing
 
 _CONSTANT = re.compile(r"(?<== )('\w?'|-?\d+\b(?!\.))|(?<=LIMIT )\d")
 _WORLDS = 8
+_OFFERED = 6
 
 
 @dataclass(slots=True)
@@ -36,6 +38,18 @@ class Asking:
                 if len(found) == count:
                     break
         return tuple(found.values())
+
+    def covering(self, count: int, kinds: Collection[str]) -> tuple[Query, ...]:
+        """As many; the first ones use, together, as many of these kinds of operators as chance offers."""
+        offered = self.queries(count * _OFFERED)
+        wanted, first = set(kinds), []
+        for query in offered:
+            planned = planned_now(query.sql, {table.name: table for table in self.tables})
+            new = wanted & operators(planned) if planned is not None else ()
+            if new:
+                wanted -= set(new)
+                first.append(query)
+        return tuple([*first, *(query for query in offered if query not in first)][:count])
 
     def _world(self) -> Oracle:
         """The tables with some rows, which have nothing to do with those of the case."""

@@ -15,14 +15,13 @@ from headwater.engine.delta import Delta
 from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result
-from headwater.model.errors import UnsupportedQuery
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.plan.planner import Planned, effective_sql, plan
+from headwater.plan.planner import Planned, effective_sql
 from tests.engine.world import Subscriber, batch_of, delta_of
 from tests.fuzz.case import Alter, Case, Commit, Reload, Rows, Subscribe, Unsubscribe
 from tests.fuzz.oracle import Oracle
-from tests.fuzz.tally import operators
+from tests.fuzz.tally import operators, planned_now
 
 _ADDING = frozenset({"sum", "avg", "total"})
 OVERFLOW = "integer overflow"  # SQLite may go on with a REAL; to us an INTEGER column stays one
@@ -68,13 +67,6 @@ def plans_of(case: Case) -> Plans:
             mine = planned is not None and owners.setdefault(planned.instance.id, event.query) == event.query
             found[place] = planned if mine else None
     return found
-
-
-def planned_now(sql: str, tables: Mapping[str, Table]) -> Planned | None:
-    try:
-        return plan(sql, dict(tables))
-    except UnsupportedQuery:
-        return None
 
 
 def tx_of(event: int) -> int:

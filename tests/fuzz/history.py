@@ -1,7 +1,7 @@
 """What happens to the tables while queries are live: transactions that aim at what the queries read.
 
-A transaction is drafted a few times, and the draft is taken that changes most answers; an answer that was long the same
-counts more. No query is preferred to another, and none is left out.
+A transaction is drafted a few times, and the draft is taken that changes most answers; one that stayed the same for
+some time counts more. No query is preferred to another, and none is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.fuzz.case import TYPES, Alter, Commit, Event, Query, Reload, Rows, Su
 from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
 from tests.fuzz.oracle import Oracle
 
-_DRAFTS = 4
+_DRAFTS = 6
+_STILL_MAX = 4  # an answer counts no more than this many others, however long it was the same
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ class History:
         commit = drawing.commit()
         answers = self._answers(drawing.rows)
         changed = {n for n, (one, other) in enumerate(zip(self.answers, answers, strict=True)) if one != other}
-        return Draft(commit, drawing.rows, answers, changed, sum(1 + self.still[n] for n in changed))
+        return Draft(commit, drawing.rows, answers, changed, sum(1 + min(self.still[n], _STILL_MAX) for n in changed))
 
     def _answers(self, rows: Rows) -> list[list[str]]:
         self.oracle.fill(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 
 from headwater.model.schema import Column, Table
@@ -15,13 +16,15 @@ from tests.fuzz.oracle import Oracle
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("s", "id"), ("i", "s"), ("c", "id"), (), ())
 
 
-def invented(seed: int, queries: int = 10, commits: int = 50) -> Case:
+def invented(seed: int, queries: int = 10, commits: int = 50, covering: Collection[str] = ()) -> Case:
+    """`covering` are kinds of operators that the queries shall use, if they can."""
     random = Random(f"fuzz {seed}")
     chance = Chance(random, random.choice((4, 8, 12, ROWS_MAX)), random.random() < 0.25)
     tables = tuple(_table(chance, name) for name in "pqro"[: chance.pick((1, 2, 2, 3, 3, 4))])
     rows = _rows(chance, tables)
     first = {name: tuple(each.values()) for name, each in rows.of_table.items()}
-    asked = Asking(chance, tables).queries(queries)
+    asking = Asking(chance, tables)
+    asked = asking.covering(queries, covering) if covering else asking.queries(queries)
     with Oracle(tables) as oracle:
         events = tuple(History(chance, rows, asked, oracle).events(commits))
     partitions, cut = chance.pick((1, 1, 2, 3)), chance.pick((1, 7, 7, 50, 50))

@@ -142,8 +142,10 @@ class Watched:
         return self.live.state == "closed" and RETYPED in (self.live.reason or "")
 
     def leave(self) -> None:
+        """Emissions may still come until it has left."""
         self.until = self.live.position
         self.live.abort()
+        self.until = max(self.until, self.live.snapshot.position)
 
 
 @dataclass(slots=True)

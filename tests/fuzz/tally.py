@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from headwater.plan.planner import Planned
+from headwater.model.errors import UnsupportedQuery
+from headwater.model.schema import Table
+from headwater.plan.planner import Planned, plan
 from headwater.sql.relation import (
     Aggregate,
     Distinct,
@@ -33,6 +35,14 @@ OPERATORS = frozenset(
         *("one table", "order", "limit", "parameters"),
     }
 )
+
+
+def planned_now(sql: str, tables: Mapping[str, Table]) -> Planned | None:
+    """None for what we refuse to follow."""
+    try:
+        return plan(sql, dict(tables))
+    except UnsupportedQuery:
+        return None
 
 
 def operators(planned: Planned) -> set[str]:

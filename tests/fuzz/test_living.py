@@ -12,6 +12,7 @@ from rich.console import Console
 
 import headwater
 from tests.fuzz.campaign import Campaign
+from tests.fuzz.case import Case
 from tests.fuzz.check import Report
 from tests.fuzz.invent import invented
 from tests.fuzz.living import Life, Origin
@@ -25,7 +26,7 @@ FIRST_SEED = 1000  # not one of those that the engine alone is tested with
 
 @pytest.mark.slow
 def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
-    assert lived(FIRST_SEED - 1, tmp_path, "inline", 20, 60).checks > 500
+    assert lived(invented(FIRST_SEED - 1, 20, 60), tmp_path, "inline").checks > 500
 
 
 @pytest.mark.slow
@@ -34,7 +35,8 @@ def test_through_spark_the_rows_equal_the_oracles_at_every_transaction(tmp_path:
     campaign = Campaign()
     while campaign.total.checks < CHECKS:
         seed = FIRST_SEED + campaign.cases
-        campaign.total += lived(seed, tmp_path / str(seed), "spark", 30, 120)
+        missing = OPERATORS - campaign.total.seen.keys()
+        campaign.total += lived(invented(seed, 30, 180, missing), tmp_path / str(seed), "spark")
         campaign.cases += 1
     Console().print(campaign.table())
     assert campaign.total.seen.keys() >= OPERATORS, OPERATORS - campaign.total.seen.keys()
@@ -43,21 +45,24 @@ def test_through_spark_the_rows_equal_the_oracles_at_every_transaction(tmp_path:
     assert campaign.blind < 0.02, campaign.summary()
 
 
-def lived(seed: int, directory: Path, runner: str, queries: int, commits: int) -> Report:
-    """One database from a seed, from its first row to its last transaction, and what its client was told."""
-    case, path = invented(seed, queries, commits), directory / "origin.db"
+def lived(case: Case, directory: Path, runner: str) -> Report:
+    """From its first row to its last transaction, and what its client was told."""
     directory.mkdir(exist_ok=True)
+    path = directory / "origin.db"
     with (
         Origin.of(path, case) as origin,
         headwater.connect(f"sqlite:///{path}", runner=runner, cells="2x1", data_dir=directory / "data") as db,
     ):
-        life, victim = Life(case, db, origin), seed % 2
-        life.live(lambda: kill(db, victim) if runner == "spark" else None)
+        life = Life(case, db, origin)
+        killed: list[int] = []
+        life.live(lambda: killed.append(killed_worker(db)) if runner == "spark" else None)
         assert db.status()["failure"] is None
+        assert not killed or killed[0] != db.status()["cells"][1]["pid"]
     return witnessed(life)
 
 
-def kill(db: headwater.Database, cell: int) -> None:
+def killed_worker(db: headwater.Database) -> int:
     """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
-    victim = db.status()["cells"][cell]["pid"]
+    victim = int(db.status()["cells"][1]["pid"])
     os.kill(victim, signal.SIGKILL)
+    return victim

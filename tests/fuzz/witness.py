@@ -5,6 +5,7 @@ A query that we maintain is checked at each transaction; one that the origin ans
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,10 +26,11 @@ def witnessed(life: Life) -> Report:
     seen = Counter(name for planned in kept for name in operators(planned))
     report = Report(queries=len(life.watched), refused=len(life.watched) - len(kept), seen=seen)
     followers = [Follower(watched, report) for watched in life.watched]
-    for place, plain, exact in repeated(life):
+    positions = [*(life.positions[place] for place in sorted(life.positions)), math.inf]
+    for number, (place, plain, exact) in enumerate(repeated(life)):
         for follower in followers:
             try:
-                follower.follow(life.positions[place], plain, exact)
+                follower.follow(life.positions[place], positions[number + 1], plain, exact)
             except Exception as error:
                 raise Wrong(f"{follower.watched.sql}\nevent {place}: {type(error).__name__} {error}") from error
     for follower in followers:
@@ -72,20 +74,30 @@ class Follower:
         self.sql = watched.sql if planned is None else effective_sql(planned.template, planned.instance)
         self.ordered = has_order(watched.sql) if planned is None else planned.template.ordered
 
-    def follow(self, position: int, plain: Oracle, exact: Oracle) -> None:
-        watched = self.watched
-        if position < watched.began or (watched.until is not None and position > watched.until):
-            return
-        for between in [each for each in self.left if watched.planned is None and each < position]:
-            self.state = apply(self.state, self.left.pop(between))  # asked again after a change of schema
-        emission = self.left.pop(position, None)
-        if emission is not None:
-            self.state = apply(self.state, emission)
-        if watched.planned is not None:
+    def follow(self, position: int, next_position: float, plain: Oracle, exact: Oracle) -> None:
+        if self.watched.planned is None:
+            self._follow_answers(position, next_position, plain, exact)
+        elif position >= self.watched.began and not self._gone(position):
+            self._take(position)
             self._check(plain, exact)
-        elif emission is not None or position == watched.began:
+
+    def _follow_answers(self, position: int, next_position: float, plain: Oracle, exact: Oracle) -> None:
+        """The origin answers at its now: also between two commits, where only the schema changed."""
+        began = position <= self.watched.began < next_position
+        answered = [each for each in self.left if position <= each < next_position and not self._gone(each)]
+        for each in answered:
+            self._take(each)
             self._compare(plain, exact)
-            self.report.answered += 1
+        if began and not answered:
+            self._compare(plain, exact)
+        self.report.answered += len(answered) + (began and not answered)
+
+    def _gone(self, position: int) -> bool:
+        return self.watched.until is not None and position > self.watched.until
+
+    def _take(self, position: int) -> None:
+        if position in self.left:
+            self.state = apply(self.state, self.left.pop(position))
 
     def _check(self, plain: Oracle, exact: Oracle) -> None:
         answer = self._compare(plain, exact)
