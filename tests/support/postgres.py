@@ -34,6 +34,21 @@ _SETTINGS = {
     "logging_collector": "off",
 }
 _START_S = 30.0
+_OTHERS_GO = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_SLOTS = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database()"
+_EVERYTHING_GOES = """
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT pubname FROM pg_publication LOOP EXECUTE format('DROP PUBLICATION %I', name); END LOOP;
+    FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+        EXECUTE format('DROP SCHEMA %I CASCADE', name);
+    END LOOP;
+    CREATE SCHEMA public;
+END $$
+"""
 _databases = itertools.count(1)
 
 
@@ -73,6 +88,7 @@ class Postgres:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        self._free: list[str] = []
         self._run(
             "initdb", "-D", str(self.root / "data"), "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N"
         )
@@ -110,28 +126,31 @@ class Postgres:
 
     @contextlib.contextmanager
     def database(self) -> Iterator[str]:
-        """A fresh database, gone afterwards with everything that hangs on it."""
-        name = f"test_{next(_databases)}"
-        with self.connect() as db:
-            db.execute(f"CREATE DATABASE {name}".encode())
+        """An empty database. It is emptied afterwards and used again: to make one costs more than most tests do."""
+        name = self._free.pop() if self._free else self._created()
         try:
             yield name
         finally:
-            self._drop(name)
+            self._empty(name)
+            self._free.append(name)
 
-    def _drop(self, name: str) -> None:
+    def _created(self) -> str:
+        name = f"test_{next(_databases)}"
         with self.connect() as db:
-            db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            db.execute(f"CREATE DATABASE {name}".encode())
+        return name
+
+    def _empty(self, name: str) -> None:
+        with self.connect(name) as db:
+            db.execute(_OTHERS_GO)
             until_s = time.monotonic() + _START_S
-            while slots := db.execute(
-                "SELECT slot_name, active FROM pg_replication_slots WHERE database = %s", (name,)
-            ).fetchall():
+            while slots := db.execute(_SLOTS).fetchall():
                 for slot, active in slots:
                     if not active:
                         db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
                 assert time.monotonic() < until_s, f"{slots} stay in use"
                 time.sleep(0.005)
-            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+            db.execute(_EVERYTHING_GOES)
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run([self._bin / program, *words], capture_output=True, text=True, cwd=self.root, **self._as)
