@@ -49,6 +49,7 @@ from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Instance, Template
 
 _FETCH_ROWS_MAX = 64  # a larger frame is read from its bucket at once
+_MANY_ROWS = 1024  # from here on hashing whole columns beats hashing what was encoded, row by row
 
 Bools = npt.NDArray[np.bool_]
 Rows = Mapping[str, Iterable[pa.RecordBatch]]
@@ -361,7 +362,8 @@ class Dataflow:
 
     def _step(self, arrangement: Arrangement, changes: Changes) -> None:
         encoded = arrangement.encode(changes.rows)
-        hash = arrangement.hashes(encoded, changes.rows.num_rows)
+        count = changes.rows.num_rows
+        hash = arrangement.hash_rows(changes.rows) if count >= _MANY_ROWS else arrangement.hashes(encoded, count)
         mine = self._mine(arrangement, changes.rows, hash)
         for live in self._served.get((arrangement.table.name, arrangement.keys), ()):
             joined = live.params.join(encoded, hash, mine)

@@ -204,8 +204,13 @@ def _nullable(places: Int64s) -> pa.Array:
     return pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
 
 
-def _canonical(*keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
-    return np.lexsort(keys[::-1]) if len(keys[0]) > 1 else np.zeros(len(keys[0]), np.intp)
+def _canonical(tx: Int64s, instance: Int64s, *keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+    """The further keys are asked only where an emission has several edits."""
+    if len(tx) < 2:
+        return np.zeros(len(tx), np.intp)
+    order = np.lexsort((instance, tx))
+    alike = (tx[order][1:] == tx[order][:-1]) & (instance[order][1:] == instance[order][:-1])
+    return np.lexsort((*keys[::-1], instance, tx)) if alike.any() else order
 
 
 def _sorted(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 _BLOCK_MAX = 1024
 
@@ -58,22 +57,30 @@ class Ranked:
             self._rebuild()
 
     def exchange(self, gone: set[bytes], came: set[bytes]) -> None:
-        """All of these at once: many keys visit each block once, in order."""
-        if len(gone) + len(came) < len(self._blocks):
+        """All of these at once: many keys are taken in order, and the places are counted again once."""
+        if len(gone) + len(came) < len(self._blocks) // 4:
             for key in gone:
                 self.remove(key)
             for key in came:
                 self.insert(key)
             return
-        parts = zip(self._blocks or [[]], self._shares(gone), self._shares(came), strict=True)
-        self._blocks = [block for part in parts for block in _remade(*part)]
+        self._blocks = self._blocks or [[]]
+        for key, keys in self._visited(gone):
+            place = bisect_left(keys, key)
+            assert keys[place] == key, "a row left that was never there"
+            del keys[place]
+        for key, keys in self._visited(came):
+            insort(keys, key)
+        self._blocks = [part for keys in self._blocks for part in _parts(keys)]
         self._rebuild()
 
-    def _shares(self, keys: set[bytes]) -> list[list[bytes]]:
-        """Keys by the block they belong to."""
-        ordered = sorted(keys)
-        cuts = [0, *(bisect_right(ordered, last) for last in self._lasts[:-1]), len(ordered)]
-        return [ordered[start:end] for start, end in pairwise(cuts)]
+    def _visited(self, keys: set[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Keys in order, each with the block it belongs to. A block that has lost its last key still ends there."""
+        block, last = 0, len(self._blocks) - 1
+        for key in sorted(keys):
+            while block < last and self._lasts[block] < key:
+                block += 1
+            yield key, self._blocks[block]
 
     def select(self, place: int) -> bytes:
         return self.slice(place, place + 1)[0]
@@ -132,14 +139,8 @@ class Ranked:
                 self._tree[parent] += self._tree[node]
 
 
-def _remade(keys: list[bytes], gone: list[bytes], came: list[bytes]) -> list[list[bytes]]:
-    """A block without what is gone and with what came, in as many blocks as that needs."""
-    for key in gone:
-        place = bisect_left(keys, key)
-        assert keys[place] == key, "a row left that was never there"
-        del keys[place]
-    for key in came:
-        insort(keys, key)
+def _parts(keys: list[bytes]) -> list[list[bytes]]:
+    """A block as it is, or in several where it has grown too large; none where it is empty."""
     if len(keys) <= _BLOCK_MAX:
         return [keys] if keys else []
     half = _BLOCK_MAX // 2
