@@ -36,10 +36,11 @@ def test_templates_over_one_relation_share_its_name() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT count(*) FROM orders WHERE user_id = 1",
-        "SELECT status, count(*) FROM orders WHERE user_id = 1 GROUP BY status",
+        "SELECT count(*) FROM orders WHERE user_id = 1 HAVING count(*) > 2",
+        "SELECT count(*) FROM orders WHERE user_id = 1 LIMIT 1",
+        "SELECT count(*) FROM orders WHERE user_id = 'x'",
+        "SELECT count(*) FROM orders WHERE user_id = 1 AND user_id = 2",
         "SELECT status, count(*) FROM orders GROUP BY status HAVING count(*) = 1",
-        "SELECT DISTINCT status FROM orders WHERE user_id = 1",
         "SELECT o.id FROM orders o JOIN pairs p ON p.a = o.id AND o.user_id = 1",
         "SELECT o.id FROM orders o LEFT JOIN pairs p ON p.a = 1",
         "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM pairs p WHERE p.a = 1)",
@@ -56,8 +57,11 @@ def test_constants_below_the_top_stay(sql: str) -> None:
     ("sql", "keys"),
     [
         ("SELECT o.id FROM orders o LEFT JOIN pairs p ON p.a = o.id WHERE p.b = 'x'", ("p.b",)),
-        ("SELECT user_id, count(*) FROM orders WHERE user_id = 1 AND total = 2 GROUP BY user_id", ("orders.user_id",)),
-        ("SELECT DISTINCT user_id FROM orders WHERE user_id = 1 AND status = 'x'", ("orders.user_id",)),
+        ("SELECT user_id, count(*) FROM orders WHERE user_id = 1 AND total > 2 GROUP BY user_id", ("orders.user_id",)),
+        ("SELECT status, count(*) FROM orders WHERE user_id = 1 GROUP BY status", ("orders.user_id",)),
+        ("SELECT count(*) FROM orders WHERE user_id = 1", ("orders.user_id",)),
+        ("SELECT DISTINCT status FROM orders WHERE user_id = 1", ("orders.user_id",)),
+        ("SELECT DISTINCT user_id FROM orders WHERE user_id = 1 AND status = 'x'", ("orders.status", "orders.user_id")),
         ("SELECT d.id FROM (SELECT id, user_id AS u FROM orders) d WHERE d.u = 1", ("orders.user_id",)),
         (
             "SELECT id FROM orders WHERE user_id = 1 AND user_id = 2 AND EXISTS (SELECT 1 FROM pairs)",

@@ -39,6 +39,8 @@ def rows_of(query: Query, tables: Tables) -> list[Row]:
     columns, rows = columns_of(query.relation), evaluate(query.relation, tables)
     for conjunct in query.where:
         rows = _kept(columns, rows, conjunct)
+    if query.empty is not None and not rows:
+        rows = [tuple(dict(query.empty).get(column.name) for column in columns)]
     rows = _sorted(columns, rows, query.order)
     rows = _framed(rows, query.limit, query.offset)
     return _computed(columns, rows, [output.expr for output in query.outputs])

@@ -39,6 +39,7 @@ from headwater.engine.params import (
 from headwater.engine.program import Program, Seen, identity_of
 from headwater.engine.replay import Replay, ranked_of, too_large
 from headwater.engine.saved import SavedState, load_runs, read_document, save_runs, saved_state
+from headwater.engine.scalar import bucket, padded
 from headwater.engine.work import Work
 from headwater.model.errors import HeadwaterError, Poisoned
 from headwater.model.keys import Uint64s
@@ -280,7 +281,7 @@ class Dataflow:
 
     def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
         """Reads a group's rows; sets what the group remembers of them."""
-        gathered = self._arrangement(live.template).bucket(group.key)
+        gathered = bucket(self._arrangement(live.template), live.template, group)
         seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
         group.note()
@@ -373,6 +374,9 @@ class Dataflow:
         _absorb(arrangement, changes, hash, mine)
 
     def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: Joined) -> None:
+        if live.template.empty is not None:
+            changes, origin = padded(changes, live.template, arrangement.table)
+            joined = Joined(joined.number[origin], live.params)
         asked = np.flatnonzero(joined.number >= 0)
         among = None if len(asked) == len(joined.number) else asked
         seen = live.program.see(changes.rows, changes.id, among)

@@ -24,6 +24,7 @@ from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of
+from headwater.engine.scalar import bucket
 from headwater.engine.veiled import Look, looking_alike, looks_of, undone
 from headwater.model.value import Type
 
@@ -334,7 +335,7 @@ class Replay:
 
     def _bucket(self, group: Group) -> dict[int, int]:
         """An unordered group's rows now: the arrangement's, except where this step has touched them."""
-        gathered, latest = self.arrangement.bucket(group.key), self._latest()
+        gathered, latest = bucket(self.arrangement, self.program.template, group), self._latest()
         seen = self.program.see(gathered.rows, gathered.id)
         base = self._pool(seen.pool)
         rows = {

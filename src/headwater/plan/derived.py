@@ -37,6 +37,7 @@ def derived_template(query: Query, relation: Relation, keys: Sequence[str], rest
         order=query.order,
         framed=query.framed,
         relation=relation,
+        empty=query.empty,
     )
 
 
@@ -44,7 +45,7 @@ def derived_from_sql(parsed: Parsed, tables: Sequence[Table]) -> Template:
     """Every hole is filled with a mark that no column holds; where a column is compared with it, there is a key."""
     holes = {node.name for node in parsed.select.find_all(exp.Placeholder)} - {"limit", "offset"}
     marks = {name: f"{_MARK}{name[1:]}" for name in holes}
-    bound = bind_parsed(parsed, tables, {**marks, "limit": 0, "offset": 0})
+    bound = bind_parsed(parsed, tables, {**marks, "limit": 0, "offset": 0}, lift_scalars=bool(holes))
     assert bound.relation is not None
     found = {str(value): name for name, value in map(_equality, bound.where) if value in marks.values()}
     keys = [found[f"{_MARK}{number}"] for number in range(1, len(marks) + 1)]

@@ -38,6 +38,9 @@ def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
     """The template a query belongs to, and the constants that make it this query."""
     bound = bind(query, tables, params) if isinstance(query, str) else query
     lifted = lift(bound.where)
+    if bound.empty is not None and lifted.rest:  # asked for a value that no row can have, or for two
+        bound = bind(bound.sql, tables, params, lift_scalars=False)
+        lifted = lift(bound.where)
     keys = [name for name, _ in lifted.keys]
     if bound.relation is not None:
         return _planned(derived_template(bound, bound.relation, keys, lifted.rest), lifted, bound, derived_notes(bound))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.model.value import Row
+from headwater.model.value import Row, Value
 from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.relation import Relation, tables_of
 
@@ -21,7 +21,8 @@ class Template:
     A template is `framed` when it has LIMIT or OFFSET; their numbers belong to the instance.
 
     With a `relation` the template is over its columns, and `table` is a name made from it: `~` and a fingerprint. Then
-    `sql` is ordered by the whole effective order.
+    `sql` is ordered by the whole effective order. A scalar aggregate has a row for any values: where the relation has
+    none, its other columns are as `empty` says.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Template:
     order: tuple[OrderKey, ...]
     framed: bool
     relation: Relation | None = None
+    empty: tuple[tuple[str, Value], ...] | None = None
 
     @property
     def ordered(self) -> bool:

@@ -29,20 +29,21 @@ from headwater.sql.whole import bind_whole
 Tables = Mapping[str, Table] | Sequence[Table]
 
 
-def bind(sql: str, tables: Tables, params: Given = ()) -> Query:
+def bind(sql: str, tables: Tables, params: Given = (), *, lift_scalars: bool = True) -> Query:
     """Parse, resolve and type. Raises `SqlError` for what SQLite would refuse, `UnsupportedQuery` for what we do."""
     parsed = parse(sql)
     try:
-        return bind_parsed(parsed, tables, params)
+        return bind_parsed(parsed, tables, params, lift_scalars=lift_scalars)
     except RecursionError:
         raise UnsupportedQuery("the expression is nested too deeply", sql=sql, at=(0, len(sql))) from None
 
 
-def bind_parsed(parsed: Parsed, tables: Tables, params: Given = ()) -> Query:
+def bind_parsed(parsed: Parsed, tables: Tables, params: Given = (), *, lift_scalars: bool = True) -> Query:
     every = tables.values() if isinstance(tables, Mapping) else tables
     select = parsed.select
     if not is_plain(select):
-        return bind_whole(parsed, {table.name.lower(): table for table in every}, bind_params(parsed, params))
+        named = {table.name.lower(): table for table in every}
+        return bind_whole(parsed, named, bind_params(parsed, params), lift_scalars)
     table = _table(parsed, every)
     scope = Scope(
         parsed.sql, (Source.of(table, select.args["from_"].alias or table.name),), bind_params(parsed, params)

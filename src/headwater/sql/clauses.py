@@ -36,12 +36,14 @@ Environment = Mapping[str, Common]
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What all parts of one statement share."""
+    """What all parts of one statement share. `lift_scalars`: constants asked of the rows below an aggregate without
+    GROUP BY may be left to the plan too."""
 
     sql: str
     tables: Mapping[str, Table]
     params: Params
     names: Names = field(default_factory=Names)
+    lift_scalars: bool = True
 
 
 @dataclass(frozen=True, slots=True)

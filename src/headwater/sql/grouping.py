@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import Type, Value
 from headwater.sql.clauses import Whole
 from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.grammar import Span
@@ -132,6 +132,12 @@ def over_nothing(aggregates: Iterable[Aggregate]) -> Mapping[Expr, Expr]:
         for each in aggregates
         if each.function in _EMPTY
     }
+
+
+def over_no_rows(aggregates: Iterable[Aggregate]) -> tuple[tuple[str, Value], ...]:
+    """What each aggregate is where there is no row."""
+    nothing = Const(None, Type.ANY)
+    return tuple((each.column.name, _EMPTY.get(each.function, nothing).value) for each in aggregates)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headwater.model.value import Value
 from headwater.sql.canonical import Syntax
 from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.relation import Relation
@@ -17,6 +18,9 @@ class Query:
 
     With a `relation` all expressions are over its columns, and there is no `table`. Then `where` holds only what the
     plan may lift, `order` is total already, and `syntax` is the query as it is written canonically.
+
+    `empty`, of a scalar aggregate: all of `where` must be lifted, and where the relation has no row for that, its
+    columns besides those asked for have these values.
     """
 
     sql: str
@@ -28,4 +32,5 @@ class Query:
     limit: int | None = None
     offset: int = 0
     relation: Relation | None = None
+    empty: tuple[tuple[str, Value], ...] | None = None
     syntax: Syntax | None = field(default=None, compare=False, repr=False)

@@ -6,13 +6,14 @@ but through its scope: conjuncts that speak of it are set aside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
+from headwater.model.value import Type
 from headwater.sql.chain import operands, parts
 from headwater.sql.clauses import Attachment, Binder, Environment, Named, Selected, Whole
 from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey
@@ -24,7 +25,7 @@ from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.ordering import Term, distinct_terms, user_terms
 from headwater.sql.parse import span
 from headwater.sql.pushdown import placed
-from headwater.sql.relation import Aggregate, Filter, Relation, columns_of
+from headwater.sql.relation import Aggregate, Filter, Relation, RelColumn, columns_of
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.subquery import as_condition, correlation
 from headwater.sql.types import COLLATIONS
@@ -59,7 +60,7 @@ class Select:
         # GROUP BY and ORDER BY do not see the query around.
         keys = list(self._keys(replace(scope, clause=inner, outer=None), results)) if grouped else []
         passing = self._passing(local, grouped, keys, results)
-        relation = self._where(scope, source, passing)
+        relation = self._where(scope, source, self._asked(columns_of(source.relation), passing, grouped, results, over))
         relation = reduce(_attached, inner.attachments, relation)
         having = self._having(replace(scope, clause=over), passing)
         sorting = replace(scope, clause=over, outer=None)
@@ -70,7 +71,6 @@ class Select:
             shape, ties = self._group(shape, keys, aggregates.found, local)
         else:
             shape = shape.attached()
-        scalar = grouped and not self.node.args.get("group")
         return Selected(
             self.node,
             replace(scope, clause=over),
@@ -82,7 +82,7 @@ class Select:
             tuple(self.liftable),
             tuple(aggregates.found),
             grouped,
-            scalar,
+            self._is_scalar(grouped),
             source.order,
         )
 
@@ -174,6 +174,31 @@ class Select:
             passing &= _columns(bound for _, bound in results)
         return passing
 
+    def _asked(
+        self,
+        columns: Sequence[RelColumn],
+        passing: frozenset[str],
+        grouped: bool,
+        results: Sequence[Named],
+        over: Gathering,
+    ) -> frozenset[str]:
+        """The columns that WHERE may ask for by a constant: those that pass, and those that can be grouped by besides,
+        for rows of one value make the same groups, or the same set, whether others are grouped beside them or not."""
+        distinct = bool(self.node.args.get("distinct"))
+        if not self.outermost or grouped == distinct:
+            return passing
+        if self._is_scalar(grouped) and not (self._is_bare(over) and _are_aggregates(results, columns)):
+            return passing
+        return passing | {column.name for column in columns if _can_group(column)}
+
+    def _is_scalar(self, grouped: bool) -> bool:
+        return grouped and not self.node.args.get("group")
+
+    def _is_bare(self, over: Gathering) -> bool:
+        """Nothing stands over the one row of a scalar aggregate: then it is known what it is over nothing."""
+        clauses = ("having", "order", "limit", "offset")
+        return self.whole.lift_scalars and not over.attachments and not any(map(self.node.args.get, clauses))
+
     def _where(self, scope: Scope, source: From, passing: frozenset[str]) -> Relation:
         gathering = Gathering(self.binder, self.around, scope)
         found = _Conditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
@@ -257,6 +282,8 @@ class Select:
         for bound, node in zip(keys, nodes, strict=True):
             grouping.add(bound, span(node) or span(self.node))
         ties = tuple(_key_terms(keys, nodes, grouping))
+        for column in lifted_columns(self.liftable):
+            grouping.add(Bound(column), span(self.node))
         self.correlated = [self._correlated_key(each, grouping, local) for each in self.correlated]
         grouping.cover(shape.exprs, local, span(self.node))
         regrouped = shape.moved(grouping.replacements)
@@ -335,6 +362,22 @@ class _Shape:
 
 def _attached(relation: Relation, attachment: Attachment) -> Relation:
     return attachment.over(relation)
+
+
+def _are_aggregates(results: Sequence[Named], columns: Sequence[RelColumn]) -> bool:
+    """No column stands bare: over nothing it would be NULL, whatever was asked for."""
+    return names_in(*(bound.expr for _, bound in results)).isdisjoint(column.name for column in columns)
+
+
+def lifted_columns(liftable: Iterable[tuple[Expr, exp.Column]]) -> list[ColumnRef]:
+    """Those that the conjuncts ask for, by name: in whatever order they were written."""
+    columns = [conjunct.args[0] for conjunct, _ in liftable if isinstance(conjunct, Call)]
+    return sorted((one for one in columns if isinstance(one, ColumnRef)), key=lambda one: one.name)
+
+
+def _can_group(column: RelColumn) -> bool:
+    """Its equal values look the same."""
+    return column.type is not Type.ANY and (column.type is not Type.TEXT or column.collation == "BINARY")
 
 
 def _columns(bounds: Sequence[Bound] | Iterator[Bound]) -> frozenset[str]:

@@ -12,14 +12,14 @@ from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import Type, Value
 from headwater.sql.canonical import Syntax
 from headwater.sql.clauses import Answer, Common, Environment, Named, Purpose, Selected, Whole
 from headwater.sql.closed import is_closed
 from headwater.sql.compound import combined, listed_values
 from headwater.sql.expr import Const, Expr, OrderKey, Output
 from headwater.sql.frame import is_constant, limit, offset, ordinal
-from headwater.sql.grouping import scans
+from headwater.sql.grouping import over_no_rows, scans
 from headwater.sql.literals import with_literals
 from headwater.sql.naming import reference, renamed
 from headwater.sql.ordering import Term, distinct_terms, result_terms, user_terms
@@ -29,13 +29,13 @@ from headwater.sql.prune import pruned
 from headwater.sql.query import Query
 from headwater.sql.relation import Distinct, Project, Relation, RelColumn, Top, columns_of
 from headwater.sql.scope import Bound, Scope
-from headwater.sql.select import Select
+from headwater.sql.select import Select, lifted_columns
 from headwater.sql.walk import names_in, substituted
 
 
-def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params) -> Query:
+def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params, lift_scalars: bool = True) -> Query:
     with_literals(parsed.select, params)
-    binder = Queries(Whole(parsed.sql, tables, params))
+    binder = Queries(Whole(parsed.sql, tables, params, lift_scalars=lift_scalars))
     rows = binder.outermost(parsed.select)
     if not any(scans(rows.relation)):
         hint = "add FROM and a table"
@@ -61,6 +61,7 @@ def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params) -> Q
         limit=limit(nothing, parsed.select.args.get("limit")),
         offset=offset(nothing, parsed.select.args.get("offset")),
         relation=pruned(rows.relation, used),
+        empty=rows.empty,
         syntax=Syntax(parsed.select, params, {_column(expr): node for expr, node in rows.liftable}),
     )
 
@@ -89,6 +90,7 @@ class Rows:
     ties: Callable[[], Iterable[Term]]
     correlated: tuple[Expr, ...] = ()
     liftable: tuple[tuple[Expr, exp.Column], ...] = ()
+    empty: tuple[tuple[str, Value], ...] | None = None
 
     def terms(self) -> list[Term]:
         return distinct_terms([*self.order, *self.ties()]) or self._any_terms()
@@ -163,6 +165,7 @@ class Queries:
             lambda: selected.ties,
             selected.correlated,
             selected.liftable,
+            over_no_rows(selected.aggregates) if selected.scalar and selected.liftable else None,
         )
 
     def _distinct(self, selected: Selected) -> Rows:
@@ -172,6 +175,8 @@ class Queries:
         once: dict[Expr, Named] = {}
         for name, bound in selected.results:
             once.setdefault(bound.expr, (name, bound))
+        for column in lifted_columns(selected.liftable):
+            once.setdefault(column, (column.name, Bound(column)))
         relation, projected = self._projected(selected.relation, list(once.values()))
         seen: dict[Expr, Expr] = {expr: bound.expr for expr, (_, bound) in zip(once, projected, strict=True)}
         results = tuple((name, Bound(seen[bound.expr], bound.collating)) for name, bound in selected.results)
