@@ -31,7 +31,7 @@ from headwater.pipeline.grid import Grid
 from headwater.sources import open_source
 
 _err = Console(stderr=True, highlight=False)
-_SOURCES = "sqlite:///file.db; watch and explain take ws://host:port too"
+_SOURCES = "sqlite:///file.db or postgresql://host/database; watch and explain take ws://host:port too"
 _EXAMPLES = """examples:
   headwater demo
   headwater serve --source sqlite:///shop.db --port 8080

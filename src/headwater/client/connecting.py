@@ -24,7 +24,7 @@ def connect(
     cells: str = "1x1",
     epoch_s: float = 60.0,
 ) -> Database:
-    """Opens a database: embedded for `sqlite:///…` and `memory://`, a gateway's for `ws://…` and `wss://…`.
+    """Opens a database: embedded for `sqlite:///…`, `memory://` and `postgresql://…`, a gateway's for `ws://…`, `wss://…`.
 
     `runner` is where the data pipeline runs: "spark", or "inline" with no Spark. `data_dir` holds the log and the
     state; by default a directory under the user's data home, named after the source.

@@ -16,12 +16,22 @@ from headwater.sql.params import Given
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
     """What we cannot keep current ourselves, the origin is asked again for."""
+    if not is_evaluated(source):
+        return _asked(sql, params, source.reads(sql, params), f"we do not evaluate the dialect {source.dialect} yet")
     try:
         return plan(sql, dict(tables), params), None
     except SqlError as refusal:
-        reads = _reads(source, sql, params, refusal)
-        query = requeried(sql, params, reads.columns, reads.tables, reads.functions, refusal.message)
-        return planned_requery(query), query
+        return _asked(sql, params, _reads(source, sql, params, refusal), refusal.message)
+
+
+def is_evaluated(source: Source) -> bool:
+    """Whether our engine computes as this origin does. One that it does not know answers every query itself."""
+    return source.dialect == "sqlite"
+
+
+def _asked(sql: str, params: Given, reads: Reads, why: str) -> tuple[Planned, Requeried]:
+    query = requeried(sql, params, reads.columns, reads.tables, reads.functions, why)
+    return planned_requery(query), query
 
 
 def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:

@@ -20,7 +20,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.pipeline.activation import hydrate
-from headwater.pipeline.asking import explain_with, plan_with
+from headwater.pipeline.asking import explain_with, is_evaluated, plan_with
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
@@ -79,6 +79,7 @@ class Pipeline:
             self._lock = DirectoryLock(data_dir)
             opened.callback(self._lock.release)
             self.layout.make(self.grid.cells)
+            source.attach(data_dir)
             self._log = opened.enter_context(SegmentWriter(self.layout.log, limits=limits))
             self._catalog = self._opened_catalog()
             self.capture = Capture(
@@ -154,10 +155,11 @@ class Pipeline:
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
-        try:
-            return self._plans.plan(sql, params)
-        except SqlError:
-            self._declared = {table.name: table for table in self.source.tables()}
+        if is_evaluated(self.source):
+            try:
+                return self._plans.plan(sql, params)
+            except SqlError:
+                self._declared = {table.name: table for table in self.source.tables()}
         planned, query = plan_with(self.source, self._tables(), sql, params)
         if query is not None:
             self._requeried[query.instance] = query
