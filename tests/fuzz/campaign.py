@@ -65,7 +65,8 @@ class Campaign:
         return (
             f"{self.cases} cases, {total.queries} queries ({self.incremental:.0%} incremental), {total.checks} checks "
             f"({self.lively:.0%} with a diff), {self.cut_cases} cases cut three ways, {len(self.failures)} failures; "
-            f"{total.answered} checks of queries that the origin answers, {total.rounded} times SQLite's own sum was rounded otherwise, "
+            f"{total.answered} checks of queries that the origin answers, "
+            f"{total.rounded} times SQLite's own sum was rounded otherwise, "
             f"nothing to compare at {self.blind:.1%} of the transactions {dict(total.lost)}"
         )
 

@@ -39,6 +39,18 @@ QUERIES = (
     "SELECT v FROM b WHERE k = ? ORDER BY v",
     "SELECT x, y, z FROM c",
     "SELECT y, z FROM c WHERE x = ? ORDER BY y DESC LIMIT 2",
+    "SELECT a.id, b.v FROM a JOIN b ON b.k = a.s",
+    "SELECT a.id, c.y, c.z FROM a LEFT JOIN c ON c.y = a.id WHERE a.n = ? ORDER BY a.id, c.x",
+    "SELECT m.id, o.id AS other FROM a AS m JOIN a AS o ON o.n = m.n AND o.id > m.id LIMIT 3",
+    "SELECT n, count(*) AS many, max(id) AS newest FROM a GROUP BY n ORDER BY many DESC LIMIT 2",
+    "SELECT count(*) AS many, sum(y) AS total FROM c",
+    "SELECT id, s FROM a WHERE n = ? OR EXISTS (SELECT 1 FROM c WHERE c.y = a.id)",
+    "SELECT id FROM a WHERE s NOT IN (SELECT k FROM b WHERE k IS NOT NULL)",
+    "SELECT k FROM b UNION SELECT s FROM a ORDER BY 1",
+    "SELECT s FROM a EXCEPT SELECT k FROM b",
+    "SELECT k, v FROM b UNION ALL SELECT x, y + 0.5 FROM c LIMIT 4",
+    "SELECT id, rank() OVER (ORDER BY n, id) AS place FROM a ORDER BY place",
+    "SELECT a.id, sum(c.y) OVER (ORDER BY a.id, c.x) AS running FROM a JOIN c ON c.y = a.id WHERE a.n = ?",
 )
 
 
@@ -65,6 +77,7 @@ class Simulation:
             *[self.works.capture] * 4,
             *[self.step] * 6,
             *[self.works.look] * 4,
+            *[self.works.ask] * 2,
             *[self.subscribe] * 3,
             self.unsubscribe,
             self.crash_cell,
@@ -123,7 +136,7 @@ class Simulation:
         self.works.write(f"DROP TABLE {table}")
         self.works.run()
         for id, one in list(self.works.watched.items()):
-            if one.planned.template.table == table:
+            if table in self.works.reads(one.planned):
                 assert one.live.state == "closed", f"{id} is {one.live.state}"
                 self.works.watched.pop(id)
         self.works.write(next(sql for sql in SCHEMA if f"TABLE {table} " in sql))
@@ -132,7 +145,7 @@ class Simulation:
         self.chance.choice(self.works.cells).turn(0)
 
     def subscribe(self) -> None:
-        if len(self.works.watched) < 12:
+        if len(self.works.watched) < 15:
             sql = self.chance.choice(QUERIES)
             value = (
                 self.chance.choice(["x", "y", "1", "2"])

@@ -28,3 +28,16 @@ def test_an_answer_counts_only_once_every_cell_of_the_session_has_passed_it(tmp_
     works.run()
     works.check()
     works.close()
+
+
+def test_an_answer_that_is_asked_for_twice_in_a_step_is_shown_once(tmp_path: Path) -> None:
+    """The server went away after the origin had answered: its next life subscribed again, and every row came twice."""
+    works = Works(tmp_path)
+    works.write("CREATE TABLE t (n INTEGER)", "INSERT INTO t VALUES (1)")
+    ranked = works.watched[works.subscribe(RANKED)]
+    works.ask()
+    works.crash()
+    works.resume()
+    works.run()
+    assert [dict(row) for row in ranked.live.rows] == [{"n": 1, "place": 1}]
+    works.close()

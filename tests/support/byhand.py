@@ -50,6 +50,7 @@ class Watched:
     live: LiveResult
     planned: Planned
     told: list[Emission]
+    params: tuple[Any, ...] = ()
 
 
 class Works:
@@ -70,6 +71,7 @@ class Works:
     def resume(self) -> None:
         self.pipeline = Pipeline(self.source, self.data_dir, Hands, grid=self._grid, limits=self.limits)
         self.pipeline.capture.reached = self._reached  # type: ignore[method-assign]
+        self.pipeline._requery._logged = self._reached
         for table in list(self.pipeline._catalog.tables):
             self.pipeline._recapture(table)
         self.hub = Hub(self.pipeline)
@@ -79,6 +81,7 @@ class Works:
         for id, watched in self.watched.items():
             watched.live.rewind()
             resume = None if watched.live.state == "initializing" else Resume(watched.live.seq, watched.live.gen)
+            watched.planned = self.pipeline.plan(watched.live.sql, watched.params)
             self.hub.subscribe(self._session, id, watched.planned, resume)
 
     def cell(self, number: int) -> Cell:
@@ -155,7 +158,7 @@ class Works:
         live.opened(live.columns, planned.strategy)
         told: list[Emission] = []
         live.listen(lambda emission: told.append(emission) if emission is not None else None)
-        self.watched[id] = Watched(live, planned, told)
+        self.watched[id] = Watched(live, planned, told, params)
         self.client.add(live)
         self.hub.subscribe(self._session, id, planned)
         return id
@@ -170,6 +173,11 @@ class Works:
         if watched is not None:
             self.hub.unsubscribe(self._session, id)
             self.hub.subscribe(self._session, id, watched.planned)
+
+    def reads(self, planned: Planned) -> frozenset[str]:
+        """The tables that a query reads."""
+        asked = self.pipeline._requeried.get(planned.instance.id)
+        return planned.template.tables if asked is None else frozenset(asked.mask)
 
     # — what is right
 
