@@ -328,9 +328,16 @@ def test_a_result_that_grows_too_large_is_closed_with_the_limit(tmp_path: Path) 
             other.lives()
 
 
-def test_an_expression_that_fails_for_one_row_is_an_error_until_the_row_goes(here: Place) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id, abs(n) AS n FROM t ORDER BY id",
+        "SELECT a.id, abs(b.n) AS n FROM t a JOIN t b ON b.id = a.id AND abs(b.n) > 0 ORDER BY a.id",
+    ],
+)
+def test_an_expression_that_fails_for_one_row_is_an_error_until_the_row_goes(here: Place, sql: str) -> None:
     with neighbour(here) as other:
-        live = here.db.query("SELECT id, abs(n) AS n FROM t ORDER BY id", live=True)
+        live = here.db.query(sql, live=True)
         here.write("INSERT INTO t VALUES (3, -9223372036854775808, '')")
         eventually(lambda: live.state == "stale")
         assert "integer overflow" in (live.reason or "")

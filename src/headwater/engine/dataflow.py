@@ -18,7 +18,7 @@ import pyarrow as pa
 from headwater.engine.answers import Answers
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.conform import Shape, conform
-from headwater.engine.delta import Delta, merge, until
+from headwater.engine.delta import Delta, merge, since, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
@@ -27,6 +27,7 @@ from headwater.engine.operators.derived import Derived
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
 from headwater.engine.params import (
+    SPOILED,
     Group,
     Joined,
     Params,
@@ -38,8 +39,9 @@ from headwater.engine.params import (
 )
 from headwater.engine.program import Program, Seen, identity_of
 from headwater.engine.replay import Replay, ranked_of, too_large
-from headwater.engine.saved import SavedState, load_runs, read_document, save_runs, saved_state
+from headwater.engine.saved import SavedState, load_runs, read_document, runs_inside, save_runs, saved_state
 from headwater.engine.scalar import bucket, padded
+from headwater.engine.spill import Inside, spill
 from headwater.engine.work import Work
 from headwater.model.errors import HeadwaterError, Poisoned
 from headwater.model.keys import Uint64s
@@ -76,6 +78,7 @@ class Dataflow:
         self._limits = limits
         self._shapes: dict[str, Shape] = {}
         self._derived: dict[str, Derived] = {}
+        self._spoiled: dict[str, str] = {}  # relations that have no right answer now, and why
         self._multisets: dict[str, Multiset] = {}
         self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
         self._live: dict[str, Live] = {}
@@ -152,6 +155,7 @@ class Dataflow:
         self._multisets.pop(table, None)
         self._shapes.pop(table, None)
         self._derived.pop(table, None)
+        self._spoiled.pop(table, None)
         return ended
 
     def knows(self, template_id: str) -> bool:
@@ -186,7 +190,13 @@ class Dataflow:
             return [self._derived[template.table].rows() if whole is None else whole.all().rows]
         derived = self._derived[template.table] = self._new(template)
         self.define(derived.table)
-        return derived.load(rows or {})
+        loaded = derived.load(rows or {})
+        self._note_spoiled(derived)
+        return loaded
+
+    def _note_spoiled(self, derived: Derived) -> None:
+        if derived.failed is not None:
+            self._spoiled[derived.table.name] = derived.failed
 
     def _widths(self, template: Template) -> dict[str, int]:
         """How many columns its base tables have now: those that come later are none of a relation's."""
@@ -254,17 +264,9 @@ class Dataflow:
             return True
         if not self._belongs(live.template, instance):
             return False
-        if (reason := self._failure(live.template)) is not None:
-            self._outbox.index.append(Entry(instance.id, tx, 0, "closed", live.template.id, reason))
-            return True
         window = self._open(live, instance, tx)
         self._emit_whole(live, window)
         return True
-
-    def _failure(self, template: Template) -> str | None:
-        """Why its relation has no right answer now."""
-        derived = self._derived.get(template.table)
-        return None if derived is None else derived.failed
 
     def _belongs(self, template: Template, instance: Instance) -> bool:
         q, count = self.partition
@@ -284,6 +286,8 @@ class Dataflow:
         gathered = bucket(self._arrangement(live.template), live.template, group)
         seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
+        if (reason := self._spoiled.get(live.template.table)) is not None:
+            group.failed[SPOILED] = reason
         group.note()
         group.size = int((seen.place >= 0).sum())
         if live.program.ordered and group.ranked is None:
@@ -346,13 +350,48 @@ class Dataflow:
                     self._step_derived(name, derived, deltas)
 
     def _step_derived(self, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
-        """A relation that has no right answer any more, as the origin would say, ends there with that reason."""
+        """A relation that has no right answer, as the origin would say, is in error until the row that spoils it has
+        left. Meanwhile it is followed in silence."""
         delta = derived.step(deltas)
-        failure = next(((tx, reason) for tx, reason in derived.failures if reason is not None), None)
+        for tx, reason in derived.failures:
+            delta = self._step_until(name, delta, tx if reason is not None else tx + 1)
+            if reason is not None:
+                self._spoil(name, tx, reason)
+            else:
+                self._mend(name, tx)
         if delta is not None:
-            self._step_table(name, [delta if failure is None else until(delta, failure[0])])
-        if failure is not None:
-            self._drop(name, *failure)
+            self._step_table(name, [delta])
+
+    def _step_until(self, name: str, delta: Delta | None, tx: int) -> Delta | None:
+        """Takes what was before `tx`; the rest is returned."""
+        if delta is None:
+            return None
+        self._step_table(name, [until(delta, tx)])
+        return since(delta, tx)
+
+    def _spoil(self, name: str, tx: int, reason: str) -> None:
+        self._spoiled[name] = reason
+        for live, group in self._groups_over(name):
+            failing = bool(group.failed)
+            group.failed[SPOILED] = reason
+            group.note()
+            for window in group.windows if not failing else ():
+                window.prev, window.seq = window.seq, tx
+                entry = Entry(window.instance.id, tx, window.prev, "error", live.template.id, group.error)
+                self._outbox.index.append(entry)
+
+    def _mend(self, name: str, tx: int) -> None:
+        del self._spoiled[name]
+        for live, group in self._groups_over(name):
+            group.failed.pop(SPOILED, None)
+            group.note()
+            for window in list(group.windows) if not group.failed else ():
+                window.prev, window.seq, window.names = window.seq, tx, Names()
+                self._emit_whole(live, window)
+
+    def _groups_over(self, name: str) -> list[tuple[Live, Group]]:
+        over = [live for live in self._live.values() if live.template.table == name]
+        return [(live, group) for live in over for group in list(live.params.groups.values())]
 
     def _step_table(self, name: str, parts: Sequence[Delta]) -> None:
         arrangements = list(self._arranged(name))
@@ -404,11 +443,20 @@ class Dataflow:
         return self._outbox.take()
 
     def save(self, directory: Path) -> SavedState:
-        """Writes the runs not yet written; take what was emitted first, it is not part of the state."""
+        """Writes the runs not yet written, and keeps of all only so much in memory as the limit allows. Take what was
+        emitted first: it is not part of the state."""
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
         derived = {name: each.save(directory) for name, each in self._derived.items()}
         answers = self.answers.save()
+        spill(self.inside(directory), self._limits.state_bytes_max)
         return saved_state(self.tables, files, derived, answers, self._live.values(), self._windows.values())
+
+    def inside(self, directory: Path) -> Iterator[Inside]:
+        """The runs that were saved and are in memory still."""
+        for arrangement in self._arrangements.values():
+            yield from runs_inside(arrangement, directory)
+        for derived in self._derived.values():
+            yield from derived.inside(directory)
 
     @classmethod
     def load(
@@ -440,6 +488,7 @@ class Dataflow:
         if template.table in derived and template.table not in self._derived:
             self._derived[template.table] = restored = self._new(template)
             restored.restore(directory, derived[template.table])
+            self._note_spoiled(restored)
         self.activate(template, None, widths)
 
     def _recount(self, arrangement: Arrangement) -> None:

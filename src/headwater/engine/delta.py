@@ -40,6 +40,13 @@ def until(delta: Delta, tx: int) -> Delta:
     return Delta(kept, None if renames is None else renames.filter(pc.less(renames.column(0), tx)))
 
 
+def since(delta: Delta, tx: int) -> Delta:
+    """What happened in a transaction and after it."""
+    batch, renames = delta.batch, delta.renames
+    kept = batch.filter(pc.greater_equal(batch.column(batch.num_columns - 2), tx))
+    return Delta(kept, None if renames is None else renames.filter(pc.greater_equal(renames.column(0), tx)))
+
+
 def _by_tx(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sections of several write partitions overlap in time."""
     tx = batch.column(batch.num_columns - 2).to_numpy()

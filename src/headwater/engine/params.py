@@ -21,6 +21,8 @@ from headwater.model.schema import Table
 from headwater.plan.template import Instance, Template
 
 Int64s = npt.NDArray[np.int64]
+
+SPOILED = 0
 Bools = npt.NDArray[np.bool_]
 
 WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64)])
@@ -76,7 +78,8 @@ class Window:
 class Group:
     """The windows of a template that see the same rows: equal values, perhaps different frames.
 
-    `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error.
+    `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error. So they
+    are while the whole relation beneath has no right answer: that is told under `SPOILED`, which is nobody's identity.
     `ranked` is kept where the template is ordered; `size` is the number of rows before any frame.
     """
 
