@@ -36,6 +36,7 @@ from headwater.sources.postgres.pgoutput import (
 Said = Relation | Insert | Update | Delete | Truncate | Emitted
 SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into a file
 _LENGTH = struct.Struct(">I")
+_ROWS = frozenset({b"I", b"U", b"D"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ class Assembly:
             self._block.add(payload)
             return None
         message = self._decoder.decode(payload)
-        if isinstance(message, Said):
-            return self._change(message)
-        return self._boundary(message)
+        if payload[:1] in _ROWS and self._begun is not None:
+            self._said.append(message)  # type: ignore[arg-type]
+            return None
+        return self._change(message) if isinstance(message, Said) else self._boundary(message)
 
     def close(self) -> None:
         for one in self._open.values():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.model.schema import Table
-from headwater.model.value import Row
+from headwater.model.value import Row, Value
 
 FILE = "postgres.db"
 _TABLES = """
@@ -29,6 +29,11 @@ CREATE TABLE IF NOT EXISTS rows(oid INTEGER, key BLOB, row BLOB, count INTEGER, 
 """
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
+
+
+def key_of(values: Sequence[Value]) -> bytes:
+    """The values of the columns that tell rows apart, as one."""
+    return _encode(values)
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -47,7 +52,7 @@ class Captured(msgspec.Struct, frozen=True):
     parts: frozenset[int] = frozenset()
 
     def key(self, row: Row) -> bytes:
-        return _encode([row[place] for place in self.identity])
+        return key_of([row[place] for place in self.identity])
 
     def padded(self, row: Row) -> Row:
         """A row that may be older than the last columns."""

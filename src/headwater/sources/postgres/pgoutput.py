@@ -198,7 +198,8 @@ _ROLLBACK_PREPARED = struct.Struct(">BQQqqI")
 _LENGTHS = struct.Struct(">I")
 
 _NULL, _UNCHANGED = ord("n"), ord("u")
-_KEY, _WHOLE, _NEW = ord("K"), ord("O"), ord("N")
+_WHOLE, _NEW = ord("O"), ord("N")
+_STREAM_STARTS, _BLOCKS = b"S", (b"S", b"E")
 
 
 class Decoder:
@@ -208,16 +209,19 @@ class Decoder:
         self._streaming = False
 
     def decode(self, data: bytes) -> Message:
-        read = _READERS.get(data[:1])
+        kind = data[:1]
+        read = _READERS.get(kind)
         if read is None:
-            raise _malformed(f"one that begins with {data[:1]!r}")
+            raise _malformed(f"one that begins with {kind!r}")
         try:
-            xid, at = (_OID.unpack_from(data, 1)[0], 5) if self._streaming and data[:1] in _WITH_XID else (0, 1)
-            message = read(data, at, xid)
+            if self._streaming and kind in _WITH_XID:
+                message = read(data, 5, _OID.unpack_from(data, 1)[0])
+            else:
+                message = read(data, 1, 0)
         except (struct.error, IndexError, ValueError) as error:
-            raise _malformed(f"a {data[:1].decode()!r} that does not read: {error}") from None
-        if isinstance(message, StreamStart | StreamStop):
-            self._streaming = isinstance(message, StreamStart)
+            raise _malformed(f"a {kind.decode()!r} that does not read: {error}") from None
+        if kind in _BLOCKS:
+            self._streaming = kind == _STREAM_STARTS
         return message
 
 
@@ -345,6 +349,7 @@ def _cells(data: bytes, at: int) -> tuple[Cells, int]:
     (count,) = _COUNT.unpack_from(data, at)
     at += 2
     cells: list[Cell] = []
+    length = _LENGTHS.unpack_from
     for _ in range(count):
         kind = data[at]
         if kind == _NULL:
@@ -354,9 +359,9 @@ def _cells(data: bytes, at: int) -> tuple[Cells, int]:
             cells.append(UNCHANGED)
             at += 1
         else:
-            end = at + 5 + int.from_bytes(data[at + 1 : at + 5])
-            cells.append(data[at + 5 : end])
-            at = end
+            start = at + 5
+            at = start + length(data, at + 1)[0]
+            cells.append(data[start:at])
     if at > len(data):
         raise ValueError("a row ends behind its message")
     return tuple(cells), at

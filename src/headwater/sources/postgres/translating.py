@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row
+from headwater.model.value import Row, Value
 from headwater.sources.postgres.assembly import Committed
-from headwater.sources.postgres.keeping import Captured, Held, Keeping
+from headwater.sources.postgres.keeping import Captured, Held, Keeping, key_of
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
+    Cell,
     Cells,
     Delete,
     Emitted,
@@ -113,10 +114,10 @@ class Translation:
             case Insert(new=new):
                 return self._changed(capture, None, self._row(said.oid, new, None))
             case Update(old=old, new=new):
-                before = self._before(capture, said.oid, old if old is not None else new)
+                before = self._before(capture, said.oid, old if old is not None else new, said.old_is_whole)
                 return self._changed(capture, before, self._row(said.oid, new, before))
             case Delete(old=old):
-                return self._changed(capture, self._before(capture, said.oid, old), None)
+                return self._changed(capture, self._before(capture, said.oid, old, said.old_is_whole), None)
 
     def _truncated(self, oid: int, said: Truncate, position: int) -> list[Change]:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
@@ -141,20 +142,19 @@ class Translation:
 
     def _row(self, oid: int, cells: Cells, before: Row | None) -> Row:
         parsers = self._known[oid].parsers
-        return tuple(
-            [
-                None if cell is None else before[place] if cell is UNCHANGED else parse(cell)  # type: ignore[index]
-                for place, (cell, parse) in enumerate(zip(cells, parsers, strict=True))
-            ]
-        )
+        if UNCHANGED not in cells:
+            return tuple([None if cell is None else parse(cell) for cell, parse in zip(cells, parsers, strict=True)])  # type: ignore[arg-type]
+        assert before is not None
+        known = enumerate(zip(cells, parsers, strict=True))
+        return tuple([before[n] if cell is UNCHANGED else _value(cell, parse) for n, (cell, parse) in known])
 
-    def _before(self, capture: Captured, oid: int, cells: Cells) -> Row:
-        """The row that these cells name by its key."""
-        named: Row = tuple(
-            None if cell is None or cell is UNCHANGED else parse(cell)
-            for cell, parse in zip(cells, self._known[oid].parsers, strict=True)
-        )
-        held = self._held(capture, capture.key(named))
+    def _before(self, capture: Captured, oid: int, cells: Cells, is_whole: bool) -> Row:
+        """The row that these cells name by its key, or are themselves."""
+        parsers = self._known[oid].parsers
+        if is_whole and UNCHANGED not in cells:
+            return self._row(oid, cells, None)
+        named = [_value(cells[place], parsers[place]) for place in capture.identity]
+        held = self._held(capture, key_of(named))
         if held is None:
             raise SourceError(
                 f"a row of {capture.table.name} changed that is not among those we know",
@@ -167,17 +167,27 @@ class Translation:
         return self._written[place] if place in self._written else self.keeping.held(capture, key)
 
     def _changed(self, capture: Captured, old: Row | None, new: Row | None) -> list[Change]:
-        if old is not None:
+        if capture.table.key:
+            self._put(capture, old, new)
+        else:
             self._count(capture, old, -1)
-        if new is not None:
             self._count(capture, new, +1)
         return [Change(capture.table.name, old, new)]
 
-    def _count(self, capture: Captured, row: Row, by: int) -> None:
-        key = capture.key(row)
-        held = self._held(capture, key)
-        count = (held.count if held is not None else 0) + by
-        self._written[capture.oid, key] = Held(row, count) if count > 0 else None
+    def _put(self, capture: Captured, old: Row | None, new: Row | None) -> None:
+        """One row a key, at most."""
+        if old is not None:
+            self._written[capture.oid, capture.key(old)] = None
+        if new is not None:
+            self._written[capture.oid, capture.key(new)] = Held(new, 1)
+
+    def _count(self, capture: Captured, row: Row | None, by: int) -> None:
+        """Equal rows are told apart by nobody."""
+        if row is not None:
+            key = capture.key(row)
+            held = self._held(capture, key)
+            count = (held.count if held is not None else 0) + by
+            self._written[capture.oid, key] = Held(row, count) if count > 0 else None
 
     # Shapes
 
@@ -243,6 +253,10 @@ class Translation:
             row = wider.padded(held.row)
             written[capture.oid, wider.key(row)] = Held(row, held.count)
         self.keeping.write(position, written)
+
+
+def _value(cell: Cell, parse: Parse) -> Value:
+    return parse(cell) if isinstance(cell, bytes) else None
 
 
 def _in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:
