@@ -22,6 +22,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.cell import Cell, CellConfig
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
+from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.wholistic import WHOLISTIC
@@ -37,6 +38,7 @@ class Hands:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.broken: dict[int, str] = {}
+        self.on_poison: Callable[[Expel], None] = lambda expel: None
 
     def start(self) -> None: ...
 
