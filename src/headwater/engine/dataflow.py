@@ -425,7 +425,7 @@ class Dataflow:
                 live.program, arrangement, changes, joined, seen, self._outbox, self._limits.result_rows_max
             )
             closed = replay.run()
-            for group in joined.asked():
+            for group in () if live.program.ordered else joined.asked():
                 group.note()
             for window in closed:
                 self.unsubscribe(window.instance.id)

@@ -178,14 +178,17 @@ class Params:
     def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
         """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match
         nothing."""
+        if not self.groups:
+            return None
         number = self._numbers(encoded, hash)
         if matches is not None:
             number[~matches] = NOBODY
-        return Joined(number, self) if len(number) and number.max() >= 0 else None
+        everyone = encoded is None and matches is None
+        return Joined(number, self) if len(number) and (everyone or number.max() >= 0) else None
 
     def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
         if encoded is None:
-            return np.full(len(hash), next(iter(self.by_slot), NOBODY), np.int64)
+            return np.full(len(hash), next(iter(self.by_slot)), np.int64)
         if len(encoded) > FEW and len(self.groups) > FEW:
             return self._looked_up(encoded, hash)
         return self._asked(encoded)
