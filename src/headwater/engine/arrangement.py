@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.engine.conform import conform
 from headwater.engine.rising import rising, rising_by
+from headwater.engine.runfile import held
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
 from headwater.model.schema import Table
@@ -28,16 +29,23 @@ _MANY = 4096
 
 @dataclass(slots=True)
 class Run:
-    """`live` is False for a removal that shadows an older entry. `file` is set once the run is on disk."""
+    """`live` is False for a removal that shadows an older entry. `file` is set once the run is on disk; `mapped`: it is
+    nowhere else."""
 
     hash: Uint64s
     id: Uint64s
     live: Bools
     rows: pa.RecordBatch
     file: str | None = None
+    mapped: bool = False
 
     def __len__(self) -> int:
         return len(self.hash)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if self.mapped else held(self.hash, self.id, self.live, self.rows)
 
     def span(self, hash: np.uint64) -> tuple[int, int]:
         if self.of_one_key:
@@ -47,7 +55,7 @@ class Run:
 
     @property
     def of_one_key(self) -> bool:
-        """Whether all entries have one key hash, which is then held once (`_compact`)."""
+        """Whether all entries have one key hash, which is then held once (`compact`)."""
         return not self.hash.strides[0]
 
     def find(self, hash: np.uint64, id: np.uint64) -> int | None:
@@ -253,7 +261,7 @@ def _last_of_each(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch,
     keep[:-1] = (hash[1:] != hash[:-1]) | (id[1:] != id[:-1])
     if not keep.all():
         hash, id, live, order = hash[keep], id[keep], live[keep], order[keep]
-    return Run(_compact(hash), id, live, rows.take(pa.array(order)))
+    return Run(compact(hash), id, live, rows.take(pa.array(order)))
 
 
 def _order(hash: Uint64s, id: Uint64s) -> Ints:
@@ -262,7 +270,7 @@ def _order(hash: Uint64s, id: Uint64s) -> Ints:
     return rising_by(hash, id)
 
 
-def _compact(hash: Uint64s) -> Uint64s:
+def compact(hash: Uint64s) -> Uint64s:
     """Sorted hashes; many that are all the same take no room."""
     if len(hash) < _MANY or hash[0] != hash[-1]:
         return hash
@@ -272,7 +280,7 @@ def _compact(hash: Uint64s) -> Uint64s:
 def _without_removals(run: Run) -> Run:
     if run.live.all():
         return run
-    return Run(_compact(run.hash[run.live]), run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
+    return Run(compact(run.hash[run.live]), run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
 
 
 def _concatenated(runs: Sequence[Run]) -> Run:

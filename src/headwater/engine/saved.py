@@ -1,13 +1,8 @@
-"""State on disk: runs as immutable Arrow files named after their content, and one small document for all the rest.
-
-A run is written once; a file that is there already holds exactly what would be written. It never deletes: what no
-document names any more is the owner's to sweep.
-"""
+"""State on disk: runs as files, each written once, and one small document for all the rest."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,13 +10,13 @@ from typing import Protocol
 import msgspec
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from headwater.durable import sync_directory
-from headwater.engine.arrangement import Arrangement, Run
+from headwater.engine import runfile
+from headwater.engine.arrangement import Arrangement, Run, compact
 from headwater.engine.operators.derived import SavedDerived
 from headwater.engine.params import Window
-from headwater.model.errors import Corrupt
+from headwater.engine.spill import Inside, inside
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any, unpack_any
 from headwater.plan.template import Instance, Template
@@ -154,51 +149,30 @@ def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:
     arrangement.settle()
     unsaved = [run for run in arrangement.runs if run.file is None]
     for run in unsaved:
-        run.file = _save(run, directory)
+        run.file = runfile.write(_batch_of(run), directory)
     if unsaved:
         sync_directory(directory)
     return [run.file for run in arrangement.runs if run.file is not None]
 
 
-def _save(run: Run, directory: Path) -> str:
-    content = _content(run)
-    name = f"{xxhash.xxh3_128_hexdigest(content)}.arrow"
-    if not (directory / name).exists():
-        unfinished = directory / f"{name}.{os.getpid()}"
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(directory / name)
-    return name
-
-
-def _content(run: Run) -> memoryview:
-    ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.live)]
+def _batch_of(run: Run) -> pa.RecordBatch:
+    """Whether an entry lives is told in whole bytes: they need not be copied when they are read."""
+    ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.live.view(np.uint8))]
     names = pa.schema([pa.field(name, array.type) for name, array in zip(_OURS, ours, strict=True)])
-    schema = pa.schema([*names, *run.rows.schema])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=schema))
-    return memoryview(sink.getvalue())
+    return pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=pa.schema([*names, *run.rows.schema]))
 
 
 def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[Run]:
     return [_load(directory / name, table) for name in files]
 
 
+def runs_inside(arrangement: Arrangement, directory: Path) -> Iterator[Inside]:
+    """Those in memory. All of them must have been saved."""
+    return inside(arrangement.runs, lambda name: _load(directory / name, arrangement.table))
+
+
 def _load(path: Path, table: Table) -> Run:
-    """The run of a file, mapped into memory. The name is the digest: a file that is not as it was is refused."""
-    try:
-        mapped = pa.memory_map(str(path)).read_buffer()
-    except OSError as error:
-        raise Corrupt(f"the state file {path.name} cannot be read: {error}", hint=_HINT) from None
-    if xxhash.xxh3_128_hexdigest(memoryview(mapped)) != path.stem:
-        raise Corrupt(f"the state file {path.name} is damaged", hint=_HINT)
-    batch = pa.ipc.open_file(mapped).get_batch(0)
+    batch = runfile.read(path)
     hash, id, live = (np.asarray(batch.column(n)) for n in range(len(_OURS)))
     rows = pa.RecordBatch.from_arrays(batch.columns[len(_OURS) :], schema=table.arrow)
-    return Run(hash, id, live, rows, path.name)
-
-
-_HINT = "start the cell from an older manifest, or with a fresh data directory"
+    return Run(compact(hash), id, live.view(np.bool_), rows, path.name, mapped=True)

@@ -16,6 +16,7 @@ class Limits:
     step_records_max: int = 512  # a cell steps with what it has
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
+    state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first

@@ -15,6 +15,7 @@ import pyarrow as pa
 from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, at_once, firsts, nothing, picked, same
 from headwater.engine.operators.levels import due
 from headwater.engine.rising import rising, rising_by
+from headwater.engine.runfile import held
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
@@ -22,7 +23,7 @@ from headwater.model.schema import Table
 
 @dataclass(slots=True)
 class Run:
-    """`tx` is all zero in a bag at rest. `file` is set once the run is on disk.
+    """`tx` is all zero in a bag at rest. `file` is set once the run is on disk; `mapped`: it is nowhere else.
 
     Entry i is row i, or row `place[i]` where the rows still lie as they came: they are put in order by a merge."""
 
@@ -33,9 +34,15 @@ class Run:
     rows: pa.RecordBatch
     file: str | None = None
     place: Ints | None = None
+    mapped: bool = False
 
     def __len__(self) -> int:
         return len(self.hash)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if self.mapped else held(self.hash, self.id, self.weight, self.tx, self.rows, self.place)
 
     def taken(self, at: Ints, columns: Sequence[int] | None = None) -> pa.RecordBatch:
         """The rows of these entries."""

@@ -5,7 +5,7 @@ Everything above it (parameters, windows, order and limit of an instance, edits)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from headwater.engine.operators.identity import identity_of
 from headwater.engine.operators.kept import State
 from headwater.engine.operators.root import Renames, Root
 from headwater.engine.operators.tree import Updates, base_tables, compiled
+from headwater.engine.spill import Inside
 from headwater.engine.work import Work
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
@@ -142,6 +143,10 @@ class Derived:
         sync_directory(directory)
         document = _Document(states, dict(self._failures.counts))
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
+
+    def inside(self, directory: Path) -> Iterator[Inside]:
+        """What was saved and is in memory still."""
+        return (run for state in self._states() for run in kept.runs_inside(state, directory))
 
     def restore(self, directory: Path, document: bytes) -> None:
         """Into a relation that was just made. It keeps its rows from here on if it did before."""

@@ -13,20 +13,27 @@ import numpy as np
 from headwater.engine.operators.batch import Bools, Int64s, firsts
 from headwater.engine.operators.levels import due
 from headwater.engine.rising import rising
+from headwater.engine.runfile import held
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 
 
 @dataclass(slots=True)
 class Counted:
-    """A run: `values[i]` are the numbers of `key[i]`."""
+    """A run: `values[i]` are the numbers of `key[i]`. `file` is set once it is on disk; `mapped`: it is there alone."""
 
     key: Uint64s
     values: Int64s
     file: str | None = None
+    mapped: bool = False
 
     def __len__(self) -> int:
         return len(self.key)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if self.mapped else held(self.key, self.values)
 
 
 @dataclass(slots=True)
