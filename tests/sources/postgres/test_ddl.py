@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -130,3 +131,45 @@ def test_a_partition_that_goes_ends_its_table(source: PostgresSource, db: Db, st
     (end,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
     assert end.after is None
     assert "partitions" in end.reason
+
+
+def test_ddl_is_heard_at_once_where_an_event_trigger_may_be(
+    source: PostgresSource, db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no look at the catalog but those that the trigger asks for."""
+    replica = _started(source, db)
+    drained(source, replica.position)
+    monkeypatch.setattr("headwater.sources.postgres.watching.LOOK_S", 1e6)
+    source._watch._look_at_s = time.monotonic() + 1e6
+    source._watch._found = None
+    db.execute("ALTER TABLE t ADD COLUMN c int DEFAULT 1")
+    (told,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
+    assert told.after is not None
+    db.execute("DROP TABLE t")
+    (end,) = [item for item in _told(source, told.position) if isinstance(item, SchemaChange)]
+    assert end.reason == "table t was dropped"
+
+
+def test_ddl_is_noticed_by_those_who_may_create_no_event_trigger(url: str, db: Db, tmp_path: Path) -> None:
+    db.execute("DROP ROLE IF EXISTS plain")
+    db.execute("CREATE ROLE plain LOGIN REPLICATION")
+    db.execute("GRANT ALL ON SCHEMA public TO plain")
+    db.execute(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO plain".encode())
+    own = PostgresSource(url.replace("postgres@", "plain@"))
+    own.attach(tmp_path / "plain")
+    try:
+        own.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+        own.execute("INSERT INTO t VALUES (1, 'x')")
+        own.capture("t")
+        start = own.position()
+        own.execute("UPDATE t SET a = 'y'")
+        own.execute("DROP TABLE t")
+        items = _told(own, start)
+        assert [item.changes for item in items if isinstance(item, Transaction) and item.changes] == [
+            (Change("t", (1, "x"), (1, "y")),)
+        ]
+        assert db.execute("SELECT count(*) FROM pg_event_trigger").fetchone() == (0,)
+    finally:
+        own.close()
+        db.execute("DROP OWNED BY plain")
+        db.execute("DROP ROLE plain")

@@ -224,8 +224,10 @@ def test_a_slot_left_over_from_a_lost_directory_goes(source: PostgresSource, db:
 def test_detaching_takes_slots_and_publications(source: PostgresSource, db: Db, tmp_path: Path) -> None:
     _started(source, db)
     name = name_for(tmp_path)
-    assert source.detach() == [f"replication slot {name}", f"publication {name}"]
-    assert db.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+    removed = [f"replication slot {name}", f"publication {name}", "event trigger headwater_ddl", "schema headwater"]
+    assert source.detach() == removed
+    for catalog in ("pg_publication", "pg_event_trigger"):
+        assert db.execute(f"SELECT count(*) FROM {catalog}".encode()).fetchone() == (0,)
 
 
 def test_a_server_that_cannot_be_reached() -> None:

@@ -188,7 +188,7 @@ class PostgresSource:
         self._stand_at(stream, after)
         stream.give(self._watch.news(stream, self._now))
         pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
-        stream.follow(lambda: stream.has_items() or self._is_progress_due(stream, after), pause_s, takes=True)
+        stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         items = stream.take(after, ROWS_MAX)
         if not items and not stream.has_items() and self._is_progress_due(stream, after):
             items = [Transaction(stream.position, ())]
@@ -206,6 +206,10 @@ class PostgresSource:
         if after < self._handed:
             stream.rewind()
         self._handed = after
+
+    def _is_due(self, stream: Stream, after: int) -> bool:
+        heard = stream.translation.heard_ddl or self._watch.has_news(stream)
+        return heard or stream.has_items() or self._is_progress_due(stream, after)
 
     def _is_progress_due(self, stream: Stream, after: int) -> bool:
         ahead = stream.position > after

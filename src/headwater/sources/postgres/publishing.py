@@ -1,4 +1,5 @@
-"""What we keep at the origin: one publication and one replication slot, both named after the data directory.
+"""What we keep at the origin: one publication and one replication slot, both named after the data directory; and an
+event trigger where we may.
 
 A table is published only if it has a replica identity, and its rows are read only once nobody writes to it any more who
 began before it was published. Nothing of the user's is ever altered.
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headwater.model.errors import SourceError
+from headwater.sources.postgres.announcing import announce, unannounce
 from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.shape import OURS, Shape, qualified, quoted
@@ -43,6 +45,7 @@ def create(db: Connection, name: str) -> int:
     db.execute(f"CREATE PUBLICATION {quoted(name)} WITH (publish_via_partition_root = true)".encode())
     row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (name,)).fetchone()
     assert row is not None
+    announce(db)
     return parse_lsn(row[0])
 
 
@@ -94,7 +97,8 @@ def remove(db: Connection, name: str | None = None) -> list[str]:
     gone = [publication for (publication,) in named if publication not in used]
     for publication in gone:
         db.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
-    return [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
+    told = [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
+    return told if any(slot.startswith(f"{OURS}_") for slot in used) else told + unannounce(db)
 
 
 def _unused_slots(db: Connection, like: str) -> list[str]:

@@ -13,6 +13,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
+from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
 from headwater.sources.postgres.keeping import Captured, Held, Keeping, key_of
 from headwater.sources.postgres.pgoutput import (
@@ -44,12 +45,14 @@ class _Known:
 
 @dataclass(slots=True)
 class Translation:
-    """`waiting` holds what is said of tables whose rows are still being read, by oid."""
+    """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
+    catalog."""
 
     keeping: Keeping
     look: Look
     reported: int
     waiting: dict[int, list[tuple[int, Relation | Insert | Update | Delete | Truncate]]] = field(default_factory=dict)
+    heard_ddl: bool = False
     _known: dict[int, _Known] = field(default_factory=dict)
     _written: dict[tuple[int, bytes], Held | None] = field(default_factory=dict)
 
@@ -60,7 +63,9 @@ class Translation:
         for said in committed.said:
             if isinstance(said, Relation):
                 items += self._described(said, committed.position)
-            elif not isinstance(said, Emitted):
+            elif isinstance(said, Emitted):
+                self.heard_ddl = self.heard_ddl or said.prefix == PREFIX
+            else:
                 changes += self._changes(said, committed.position)
         self._keep(committed.position)
         self.reported = committed.position

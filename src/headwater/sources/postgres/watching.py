@@ -39,20 +39,28 @@ class Watch:
     def due_in_s(self) -> float:
         return max(0.0, self._look_at_s - time.monotonic()) if self._found is None else LOOK_S
 
-    def look_soon(self) -> None:
-        self._look_at_s = 0.0
+    def has_news(self, stream: Stream) -> bool:
+        """The stream is past the place of the last look."""
+        return self._found is not None and stream.position >= self._found.position
 
     def news(self, stream: Stream, now: Callable[[Connection], int]) -> list[Item]:
+        if self._heard(stream):
+            self._look_at_s = 0.0
         if self._found is None and time.monotonic() >= self._look_at_s:
             self._found = self._looked(stream, now)
             self._look_at_s = time.monotonic() + LOOK_S
-        if self._found is None or stream.position < self._found.position:
+        if self._found is None or not self.has_news(stream):
             return []
         found, self._found = self._found, None
         with stream.moved:
             captures = list(stream.translation.keeping.captures.values())
             old = [one for one in captures if one.since <= found.position]
             return [item for capture in old for item in _compared(stream, capture, found)]
+
+    def _heard(self, stream: Stream) -> bool:
+        with stream.moved:
+            heard, stream.translation.heard_ddl = stream.translation.heard_ddl, False
+            return heard
 
     def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
         with stream.moved:
