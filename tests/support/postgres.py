@@ -120,7 +120,9 @@ class Postgres:
 
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)
-        shutil.rmtree(self.root, ignore_errors=True)
+        until_s = time.monotonic() + _START_S
+        while self.root.exists() and time.monotonic() < until_s:  # its children end a little later
+            shutil.rmtree(self.root, ignore_errors=True)
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         return psycopg.connect(self.url(database), autocommit=True)
