@@ -16,10 +16,11 @@ def test_no_tx_is_zero() -> None:
 
 def test_kinds_keep_their_numbers() -> None:
     names = (
-        "FRAME SUBSCRIBE UNSUBSCRIBE LEASE CAPTURE ACTIVATE ANSWER SCHEMA DECISION TICK END_EPOCH SNAPSHOT DIFFS REPORT"
+        "FRAME SUBSCRIBE UNSUBSCRIBE LEASE CAPTURE ACTIVATE ANSWER SCHEMA DECISION TICK END_EPOCH SNAPSHOT DIFFS "
+        "REPORT RELEASE"
     )
     assert " ".join(kind.name for kind in sorted(Kind)) == names
-    assert sorted(Kind) == list(range(1, 15))
+    assert sorted(Kind) == list(range(1, 16))
 
 
 def test_a_record_in_pieces_is_the_record_in_one() -> None:

@@ -137,8 +137,39 @@ class Dataflow:
             return
         for window in [window for window in self._windows.values() if window.group.template == name]:
             self._end(window, tx, reason)
-        self._served[live.template.table, live.template.keys].remove(live)
-        del self._live[name]
+        self._retire(live)
+
+    def _retire(self, live: Live) -> None:
+        place = (live.template.table, live.template.keys)
+        self._served[place] = [one for one in self._served[place] if one is not live]
+        del self._live[live.template.id]
+
+    def release(self, name: str) -> list[int]:
+        """A template goes, with what is kept for it alone; the instances it still had end without a word."""
+        live = self._live.get(name)
+        if live is None:
+            return []
+        left = [id for id, window in self._windows.items() if window.group.template == name]
+        for instance in left:
+            self.unsubscribe(instance)
+        self._retire(live)
+        self._let_go(live.template)
+        return left
+
+    def _let_go(self, gone: Template) -> None:
+        """Of the rows that a template was made of, those that no other here needs. A table itself stays known."""
+        over = [live.template for live in self._live.values() if live.template.table == gone.table]
+        needed = {template.keys for template in over if self._owns(template)}
+        if not needed:
+            self._derived.pop(gone.table, None)
+            self._spoiled.pop(gone.table, None)
+            self._multisets.pop(gone.table, None)
+        elif gone.table in self._derived and not self._derived[gone.table].retains:
+            needed.add(())  # its rows are nowhere else
+        for place in [each for each in self._arrangements if each[0] == gone.table and each[1] not in needed]:
+            del self._arrangements[place]
+        if gone.relation is not None and not over:
+            self._shapes.pop(gone.table, None)
 
     def _end(self, window: Window, tx: int, reason: str) -> None:
         entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)

@@ -412,6 +412,7 @@ class Hub:
         if event.kind == "closed":
             self._windows.pop(window.instance, None)
             self._idle.pop(window.instance, None)
+            self._pipeline.ended(window.instance)
 
     def _closer(self, subscription: Subscription, reason: str) -> Callable[[], None]:
         def close() -> None:

@@ -45,6 +45,7 @@ def status(url: str, pipeline: Pipeline, hub: Hub, rate: Rate | None = None) -> 
         "lag_ms": max((cell["lag_ms"] for cell in cells), default=0.0),
         "subscriptions": hub.subscriptions,
         "windows": hub.windows,
+        "templates": pipeline.templates,
         "position": pipeline.capture.position,
         "log_offset": pipeline.log_offset,
         "failure": pipeline.capture.failure or pipeline.runner.failure,

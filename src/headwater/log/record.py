@@ -39,6 +39,7 @@ class Kind(enum.IntEnum):
     SNAPSHOT = 12
     DIFFS = 13
     REPORT = 14
+    RELEASE = 15
 
 
 _KINDS = {int(kind): kind for kind in Kind}

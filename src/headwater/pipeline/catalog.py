@@ -22,11 +22,13 @@ class Arranged(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """An active template: the table or relation it is arranged from, the base tables of that, its output names."""
+    """An active template: the table or relation it is arranged from, the base tables of that, its output names, and
+    how it is arranged, unless the origin answers it."""
 
     table: str
     tables: frozenset[str]
     names: tuple[str, ...]
+    arranged: Arranged | None = None
 
 
 class Catalog(msgspec.Struct):
@@ -52,9 +54,18 @@ class Catalog(msgspec.Struct):
 
     def expel(self, name: str) -> None:
         """One template, or all that is made of a relation or table: which itself is still captured."""
-        if self.templates.pop(name, None) is None:
+        if not self.release(name):
             for made in {name, *(known.table for known in self.templates.values() if name in known.tables)}:
                 self.forget_relation(made)
+
+    def release(self, template: str) -> bool:
+        """Forgets a template, and its rows if no other has them so: whoever asks for them reads them anew."""
+        known = self.templates.pop(template, None)
+        if known is None:
+            return False
+        if known.arranged is not None and all(one.arranged != known.arranged for one in self.templates.values()):
+            self.arranged.discard(known.arranged)
+        return True
 
     def forget_relations(self, table: str) -> None:
         """Those that read the table: they began with types that it no longer has."""

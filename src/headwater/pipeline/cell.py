@@ -39,6 +39,7 @@ from headwater.pipeline.records import (
     EndEpoch,
     Expel,
     Hydration,
+    Release,
     Schema,
     Subscribe,
     Tick,
@@ -311,8 +312,9 @@ class Cell:
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
-                for instance in [one for one, lease in self._boots.items() if lease < boot]:
-                    self._end(instance)
+                self._expire(boot)
+            case Release(template):
+                self._release(template)
             case EndEpoch(boot):
                 self._ended_boot = boot
             case Expel():
@@ -375,6 +377,14 @@ class Cell:
             reason = _MISTAKE if banned else _GONE
             entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, reason)
             self._strangers.append(entry)
+
+    def _expire(self, boot: int) -> None:
+        for instance in [one for one, lease in self._boots.items() if lease < boot]:
+            self._end(instance)
+
+    def _release(self, template: str) -> None:
+        for instance in self._dataflow.release(template):
+            self._boots.pop(instance, None)
 
     def _end(self, instance: int) -> None:
         self._boots.pop(instance, None)

@@ -25,6 +25,7 @@ from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
+from headwater.pipeline.living import Living
 from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import (
@@ -34,6 +35,7 @@ from headwater.pipeline.records import (
     EndEpoch,
     Expel,
     Hydration,
+    Release,
     Schema,
     Subscribe,
     Tick,
@@ -73,6 +75,7 @@ class Pipeline:
         self._declared: dict[str, Table] = {}
         self._plans = Plans(lambda sql, params: plan(sql, dict(self._catalog.tables), params))
         self._reading_since: int | None = None
+        self._living = Living()
         self._requeried: dict[int, Requeried] = {}
         self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
         with contextlib.ExitStack() as opened:
@@ -105,6 +108,7 @@ class Pipeline:
             lambda: self.capture.position,
             lambda: self._reading_since,
             self._settled,
+            self.release,
         )
         self._lease = threading.Timer(_LEASE_S, self._expire)
         self._lease.daemon = True
@@ -121,6 +125,11 @@ class Pipeline:
         """The output names of an active template."""
         known = self._catalog.templates.get(template)
         return known.names if known is not None else None
+
+    @property
+    def templates(self) -> int:
+        """How many are active."""
+        return len(self._catalog.templates)
 
     @property
     def log_offset(self) -> int:
@@ -178,9 +187,14 @@ class Pipeline:
 
     def subscribe(self, *planned: Planned) -> None:
         """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each."""
-        for one in planned:
-            self.activate(one)
-        self._append_many(_subscription(one, self.boot) for one in planned)
+        self._living.begin(one.instance for one in planned)
+        try:
+            for one in planned:
+                self.activate(one)
+            self._append_many(_subscription(one, self.boot) for one in planned)
+        except HeadwaterError:
+            self._living.end(*(one.instance.id for one in planned))
+            raise
         for one in planned:
             if one.strategy == WHOLISTIC:
                 self._requery.watch(self._requeried[one.instance.id])
@@ -190,6 +204,32 @@ class Pipeline:
         for instance in instances:
             self._requery.forget(instance)
             self._requeried.pop(instance, None)
+        self.ended(*instances)
+
+    def ended(self, *instances: int) -> None:
+        """Nobody is subscribed to them any more."""
+        self._living.end(*instances)
+
+    def release(self) -> None:
+        """Lets go of the templates that nobody has been subscribed to for long: in the log, so in all cells."""
+        if not self._activating.acquire(blocking=False):
+            return  # what is activated just now may count on what a template without subscribers has
+        try:
+            with self._living.lock, self.capture.lock:
+                idle = self._living.idle(self.limits.template_idle_ms / 1000)
+                if idle:
+                    self._release(idle)
+        finally:
+            self._activating.release()
+
+    def _release(self, templates: Sequence[str]) -> None:
+        """Forgotten here first: to read rows that the cells still have is no harm, to count on rows that they have not
+        would be."""
+        for template in templates:
+            self._catalog.release(template)
+        self._catalog.write(self.layout.catalog)
+        self._living.forget(templates)
+        self._append_many(Release(template) for template in templates)
 
     def lost(self, planned: Planned) -> None:
         """A relation that ended in its cell is read anew when somebody asks again."""
@@ -225,6 +265,7 @@ class Pipeline:
         with self._activating:
             if template.id in self._catalog.templates:
                 return
+            self._living.rest(template.id)
             if planned.strategy == WHOLISTIC:
                 self._answering(planned)
                 return
@@ -267,9 +308,10 @@ class Pipeline:
                     hint="subscribe again",
                 )
             self._retention.activated(self._append(activate), activate.since, activate.files)
-            self._catalog.arranged.add(self._arranged(template))
+            arranged = self._arranged(template)
+            self._catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)
-            self._catalog.templates[template.id] = Known(template.table, template.tables, names)
+            self._catalog.templates[template.id] = Known(template.table, template.tables, names, arranged)
         self._catalog.write(self.layout.catalog)
 
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
@@ -375,7 +417,9 @@ class Pipeline:
         self._catalog.write(self.layout.catalog)
 
     def _expire(self) -> None:
+        """Subscriptions of an earlier life that nobody took up again end, and with them what only they needed."""
         self._append(Tick(self.boot))
+        self._living.rest(*list(self._catalog.templates))
 
     def _tables(self) -> dict[str, Table]:
         return {**self._declared, **self._catalog.tables}

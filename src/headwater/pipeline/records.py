@@ -92,6 +92,12 @@ class Tick(msgspec.Struct, frozen=True):
     boot: int
 
 
+class Release(msgspec.Struct, frozen=True):
+    """Nobody has been subscribed to the template for long: cells let go of it, and of what they keep for it alone."""
+
+    template: str
+
+
 class EndEpoch(msgspec.Struct, frozen=True):
     """Cells of this boot return."""
 
@@ -108,7 +114,7 @@ class Expel(msgspec.Struct, frozen=True):
     reason: str
 
 
-Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | EndEpoch | Expel
+Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | Release | EndEpoch | Expel
 _BY_KIND: dict[Kind, type[Any]] = {
     Kind.CAPTURE: Capture,
     Kind.ACTIVATE: Activate,
@@ -117,6 +123,7 @@ _BY_KIND: dict[Kind, type[Any]] = {
     Kind.ANSWER: Answer,
     Kind.SCHEMA: Schema,
     Kind.TICK: Tick,
+    Kind.RELEASE: Release,
     Kind.END_EPOCH: EndEpoch,
     Kind.DECISION: Expel,
 }

@@ -30,7 +30,8 @@ class Kept:
 
 
 class Retention:
-    """`floor` says from which log offset an activation under way still reads; `settled` is told before segments go."""
+    """`floor` says from which log offset an activation under way still reads; `settled` is told before segments go.
+    `release` lets go of the templates that nobody needs any more."""
 
     def __init__(
         self,
@@ -41,9 +42,11 @@ class Retention:
         position: Callable[[], int],
         floor: Callable[[], int | None],
         settled: Callable[[], None],
+        release: Callable[[], None],
     ) -> None:
         self._layout, self._cells, self._writer, self._source = layout, cells, log, source
         self._position, self._floor, self._settled = position, floor, settled
+        self._release = release
         self._kept = [Kept(log.next_offset, log.first_offset, tuple(path.name for path in layout.hydration.iterdir()))]
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -60,6 +63,7 @@ class Retention:
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):
             try:
+                self._release()
                 self.sweep()
             except (HeadwaterError, OSError) as error:
                 _log.warning("nothing was cleared away this time: %s", error)

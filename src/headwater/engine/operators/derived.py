@@ -131,6 +131,11 @@ class Derived:
             raise ValueError(f"the relation {self.table.name} does not keep its rows")
         return _repeated(self._rows.all())
 
+    @property
+    def retains(self) -> bool:
+        """Whether it keeps its rows."""
+        return self._rows is not None
+
     def _states(self) -> list[State]:
         return self._kept() if self._rows is None else [*self._kept(), self._rows]
 
