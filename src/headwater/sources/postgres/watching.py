@@ -21,8 +21,10 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The captured tables as they were at `position`, and which of them are published."""
+    """The captured tables as they were at `position`, and which of them are published. `asked` are those looked
+    for: a table captured meanwhile is not missing."""
 
+    asked: frozenset[int]
     position: int
     shapes: dict[int, Shape]
     published: set[int]
@@ -54,7 +56,7 @@ class Watch:
         found, self._found = self._found, None
         with stream.moved:
             captures = list(stream.translation.keeping.captures.values())
-            old = [one for one in captures if one.since <= found.position]
+            old = [one for one in captures if one.oid in found.asked and one.since <= found.position]
             return [item for capture in old for item in _compared(stream, capture, found)]
 
     def _heard(self, stream: Stream) -> bool:
@@ -64,13 +66,13 @@ class Watch:
 
     def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
         with stream.moved:
-            oids = list(stream.translation.keeping.captures)
+            oids = frozenset(stream.translation.keeping.captures)
         if not oids:
             return None
         with self._sessions.reading() as db:
-            shapes = read_shapes(db, oids)
+            shapes = read_shapes(db, sorted(oids))
             there = published(db, self._publication())
-            return _Found(now(db), shapes, there)
+            return _Found(oids, now(db), shapes, there)
 
 
 def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
