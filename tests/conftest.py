@@ -45,7 +45,12 @@ def servers() -> Iterator[Servers]:
     servers.close()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What needs a database server is left out of the fast tier; what needs what is not here is left out by name."""
+    for item in items:
+        if "servers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
     config.stash[_LEFT_OUT] = leave_out(config, items)
 
 
