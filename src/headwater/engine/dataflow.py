@@ -23,6 +23,7 @@ from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbo
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
 from headwater.engine.names import Names
+from headwater.engine.operators.contents import share_contents, share_files
 from headwater.engine.operators.derived import Derived
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
@@ -222,6 +223,8 @@ class Dataflow:
         derived = self._derived[template.table] = self._new(template)
         self.define(derived.table)
         loaded = derived.load(rows or {})
+        others = (bag for other in self._derived.values() if other is not derived for bag in other.bags())
+        share_contents(derived.bags(), others)
         self._note_spoiled(derived)
         return loaded
 
@@ -479,6 +482,7 @@ class Dataflow:
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
         derived = {name: each.save(directory) for name, each in self._derived.items()}
         answers = self.answers.save()
+        share_files(bag for each in self._derived.values() for bag in each.bags())
         spill(self.inside(directory), self._limits.state_bytes_max)
         return saved_state(self.tables, files, derived, answers, self._live.values(), self._windows.values())
 

@@ -6,8 +6,8 @@ merged, so a row is rewritten at most about log2(n) times. It never compares val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from headwater.engine.runfile import held
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
+
+Contents = Hashable
 
 
 @dataclass(slots=True)
@@ -43,6 +45,10 @@ class Run:
     def bytes(self) -> int:
         """What it takes in memory."""
         return 0 if self.mapped else held(self.hash, self.id, self.weight, self.tx, self.rows, self.place)
+
+    def under(self, schema: pa.Schema) -> Run:
+        """The same run, its columns under other names."""
+        return replace(self, rows=pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
 
     def taken(self, at: Ints, columns: Sequence[int] | None = None) -> pa.RecordBatch:
         """The rows of these entries."""
@@ -89,8 +95,11 @@ class Found:
 
 @dataclass(slots=True)
 class Bag:
+    """`contents` are the same for bags that hold the same rows at all times; None where that is not known."""
+
     table: Table
     work: Work
+    contents: Contents | None = None
     runs: list[Run] = field(default_factory=list)
     schema: pa.Schema = field(init=False)
 

@@ -131,6 +131,9 @@ class Derived:
             raise ValueError(f"the relation {self.table.name} does not keep its rows")
         return _repeated(self._rows.all())
 
+    def bags(self) -> list[Bag]:
+        return [state for state in self._states() if isinstance(state, Bag)]
+
     @property
     def retains(self) -> bool:
         """Whether it keeps its rows."""

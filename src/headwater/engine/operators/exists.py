@@ -22,7 +22,7 @@ class ExistsOperator:
     def __init__(self, exists: Exists, left: Table, right: Table, work: Work, failures: Failures) -> None:
         self.table = left
         aware = exists.anti and exists.null_aware
-        self._sides = Sides.of(left, right, exists.on, work, null_aware=aware)
+        self._sides = Sides.of(exists, left, right, work, null_aware=aware)
         self._matches = Matches(self._sides, work, failures)
         anti = (UNMATCHED,) if exists.null_aware else (UNMATCHED, UNKNOWN)
         self._marks = anti if exists.anti else (MATCHED,)
@@ -49,7 +49,7 @@ class MarkOperator:
         self._schema = self.table.arrow
         self._type = mark.column.type
         self._null_aware = mark.null_aware
-        self._sides = Sides.of(left, right, mark.on, work, null_aware=mark.null_aware)
+        self._sides = Sides.of(mark, left, right, work, null_aware=mark.null_aware)
         self._matches = Matches(self._sides, work, failures)
 
     def step(self, inputs: list[Batch]) -> Batch:

@@ -30,7 +30,7 @@ _ABSENT = np.uint64(0x6E6F626F64796865)  # stands for the partner of a padded ro
 class JoinOperator:
     def __init__(self, join: Join, left: Table, right: Table, work: Work, failures: Failures) -> None:
         self.table = table_of(columns_of(join))
-        self._sides = Sides.of(left, right, join.on, work)
+        self._sides = Sides.of(join, left, right, work, null_aware=False)
         self._failures = failures
         self._schema = self.table.arrow
         self._left = Matches(self._sides, work, None) if join.kind in ("left", "full") else None

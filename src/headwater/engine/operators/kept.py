@@ -68,9 +68,9 @@ def _batch_of(run: Run | Counted) -> pa.RecordBatch:
         values = pa.FixedSizeListArray.from_arrays(pa.array(run.values.reshape(-1)), run.values.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(run.key), values], names=["#key", "#values"])
     ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.weight)]
-    names = [pa.field(name, array.type) for name, array in zip(("#hash", "#id", "#weight"), ours, strict=True)]
-    rows = run.sorted_rows()
-    return pa.RecordBatch.from_arrays([*ours, *rows.columns], schema=pa.schema([*names, *rows.schema]))
+    columns = run.sorted_rows().columns  # by number: the same rows under other names are the same file
+    names = ["#hash", "#id", "#weight", *(str(n) for n in range(len(columns)))]
+    return pa.RecordBatch.from_arrays([*ours, *columns], names=names)
 
 
 def _bag_run(directory: Path, name: str, schema: pa.Schema) -> Run:

@@ -15,13 +15,14 @@ from headwater.engine.operators import bag
 from headwater.engine.operators.bag import Bag, Found, Run
 from headwater.engine.operators.batch import Batch, Bools, Ints
 from headwater.engine.operators.condition import Condition, Pairs
+from headwater.engine.operators.contents import contents
 from headwater.engine.operators.hashing import key_hash
 from headwater.engine.rising import rising
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.expr import Expr
+from headwater.sql.relation import Exists, Join, Mark
 
 _NULLS = np.uint64(0x6E756C6C6B657973)
 _SORTED_MIN = 1024
@@ -110,16 +111,20 @@ class Sides:
     swapped: bool = False
 
     @classmethod
-    def of(cls, left: Table, right: Table, on: Expr | None, work: Work, *, null_aware: bool = False) -> Sides:
-        condition = Condition(left, right, on, null_aware=null_aware)
+    def of(cls, relation: Join | Exists | Mark, left: Table, right: Table, work: Work, *, null_aware: bool) -> Sides:
+        condition = Condition(left, right, relation.on, null_aware=null_aware)
         equations = condition.equations
         collations = tuple(each.collation for each in equations)
         safe = tuple(each.null_safe for each in equations)
         one = tuple(left.index(each.left.name) for each in equations)
         other = tuple(right.index(each.right.name) for each in equations)
+        held = [
+            contents(each, places, collations, safe, null_aware=null_aware)
+            for each, places in ((relation.left, one), (relation.right, other))
+        ]
         return cls(
-            Side(left, one, collations, safe, Bag(left, work), null_aware),
-            Side(right, other, collations, safe, Bag(right, work), null_aware),
+            Side(left, one, collations, safe, Bag(left, work, held[0]), null_aware),
+            Side(right, other, collations, safe, Bag(right, work, held[1]), null_aware),
             condition,
         )
 
