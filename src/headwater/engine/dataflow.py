@@ -22,7 +22,7 @@ from headwater.engine.delta import Delta, merge, since, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.linear import linear
-from headwater.engine.names import Names
+from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.operators.contents import share_contents, share_files
 from headwater.engine.operators.derived import Derived
 from headwater.engine.order import Frame
@@ -420,7 +420,7 @@ class Dataflow:
             group.failed.pop(SPOILED, None)
             group.note()
             for window in list(group.windows) if not group.failed else ():
-                window.prev, window.seq, window.names = window.seq, tx, Names()
+                window.prev, window.seq, window.names = window.seq, tx, NO_NAMES
                 self._emit_whole(live, window)
 
     def _groups_over(self, name: str) -> list[tuple[Live, Group]]:
@@ -512,7 +512,8 @@ class Dataflow:
         for sql, widths in state.templates:
             flow._reactivate(sql, widths, directory, state.derived)
         for instance, seq, prev, names in state.windows:
-            flow._open(flow._live[instance.template], instance, seq, prev).names = Names(names)
+            window = flow._open(flow._live[instance.template], instance, seq, prev)
+            window.names = Names(names) if names else NO_NAMES
         flow._hydrate_unordered()
         flow.answers.load(state.answers)
         return flow

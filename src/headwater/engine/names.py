@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headwater.engine.identity import ordinal_hash
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Names:
     """The names under which rows are shown, by identity; most rows are shown under their identity and are not here."""
 
@@ -47,3 +47,6 @@ class Names:
         while name in self._taken or name in leaving:
             name = ordinal_hash(name, 0)
         return name
+
+
+NO_NAMES = Names()  # of all windows where every row is shown under its identity; never turned

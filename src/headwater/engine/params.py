@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headwater.engine.names import Names
+from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.order import Frame, Ranked
 from headwater.engine.slots import Slots
 from headwater.model.keys import Uint64s, encode_row, hash_encoded
@@ -50,7 +50,7 @@ class Window:
     frame: Frame
     slots: Slots
     slot: int
-    names: Names = field(default_factory=Names)
+    names: Names = NO_NAMES
 
     @property
     def seq(self) -> int:

@@ -19,7 +19,7 @@ from headwater.engine.arrangement import Arrangement
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
 from headwater.engine.far import Far, settled
 from headwater.engine.identity import Int64s
-from headwater.engine.names import Names
+from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, Group, Joined, Window
@@ -222,7 +222,7 @@ class Replay:
         return self.seen.keys[place] if self.program.ordered else b""
 
     def _ordered(self, window: Window, tx: int, reframed: Reframed) -> None:
-        before, names = len(self.edits), window.names
+        before = len(self.edits)
         if self.program.veiled:
             self._rename(window, _crossing(reframed))
         for touch, old_index, index in reframed.touched:
@@ -232,7 +232,7 @@ class Replay:
             self._add(window, tx, DELETE, self._was(id), 0, index, NOWHERE, self._ref(window.group, id), NOWHERE)
         for key, index in reframed.entered:
             id = identity_of(key)
-            self._add(window, tx, INSERT, 0, names.of(id), NOWHERE, index, NOWHERE, self._ref(window.group, id))
+            self._add(window, tx, INSERT, 0, window.names.of(id), NOWHERE, index, NOWHERE, self._ref(window.group, id))
         if len(self.edits) > before and not (self.program.veiled and self._looks_the_same(window, before)):
             self._enter(window, tx, "diff")
 
@@ -269,6 +269,8 @@ class Replay:
         kept = [(ids[old[touch.change]], ids[new[touch.change]]) for touch in stayed]
         left = [identity_of(one) if isinstance(one, bytes) else ids[old[one.change]] for one in gone]
         entered = [identity_of(one) if isinstance(one, bytes) else ids[new[one.change]] for one in came]
+        if window.names is NO_NAMES:
+            window.names = Names()
         self.before = window.names.turn(kept, left, entered)
 
     def _was(self, id: int) -> int:
@@ -323,7 +325,7 @@ class Replay:
     def _recover(self, window: Window, tx: int) -> None:
         """The row that failed is gone: the whole result as it is at this transaction."""
         self._enter(window, tx, "result")
-        window.names = Names()
+        window.names = NO_NAMES
         group, frame = window.group, window.frame
         if group.ranked is not None:
             ids = [identity_of(key) for key in group.ranked.slice(frame.start, frame.end)]
