@@ -29,6 +29,7 @@ FROM customers c JOIN orders o ON o.customer = c.id
 GROUP BY c.name ORDER BY total DESC, c.name LIMIT 3
 """
 _PATIENCE_S = 30.0
+_PAUSE_S = 0.01
 
 
 @pytest.fixture(params=VERSIONS)
@@ -114,7 +115,7 @@ def _grouped(replica: Replica) -> list[tuple[Any, ...]]:
 
 
 def _trade(url: str, seed: int) -> None:
-    """Transactions of several statements, some of which fail and some of which are rolled back."""
+    """Transactions of several statements, some of which are rolled back; slowly enough to be answered in between."""
     chance = random.Random(seed)
     with psycopg.connect(url) as db:
         for _ in range(40):
@@ -126,6 +127,7 @@ def _trade(url: str, seed: int) -> None:
                 db.rollback()
             else:
                 db.commit()
+            time.sleep(_PAUSE_S)
 
 
 def test_it_goes_on_after_a_restart(url: str, tmp_path: Path) -> None:
