@@ -67,6 +67,7 @@ def test_what_was_kept_for_one_template_goes_with_it(
         flow.take()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_others_never_notice(seed: int, tmp_path: Path) -> None:
     """Templates come and go at random; each tells what it tells in a dataflow in which nothing is ever let go of."""

@@ -53,6 +53,7 @@ def _buffers(bag: Bag) -> list[tuple[int, int]]:
     return [(buffer.address, buffer.size) for array in arrays for buffer in array.buffers() if buffer is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_relations_that_share_rows_go_on_as_if_each_had_its_own(seed: int, tmp_path: Path) -> None:
     """Beside each relation in a dataflow of its own, through steps, saves and restores."""
@@ -75,6 +76,7 @@ def test_relations_that_share_rows_go_on_as_if_each_had_its_own(seed: int, tmp_p
             flow = Dataflow.load(tmp_path, saved.document, limits=SMALL) if rng.random() < 0.5 else flow
 
 
+@pytest.mark.slow
 def test_rows_are_held_once(tmp_path: Path) -> None:
     rng = random.Random(7)
     rows, flow = first_rows(rng, 2000), defined()

@@ -75,6 +75,7 @@ def first_rows(rng: random.Random, count: int) -> Rows:
     return {t.name: {id: random_row(t.name, id, rng) for id in range(count)} for t in TABLES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_max", [0, 4096])
 @pytest.mark.parametrize("restored", [False, True])
 def test_what_is_emitted_does_not_depend_on_what_is_in_memory(bytes_max: int, restored: bool, tmp_path: Path) -> None:

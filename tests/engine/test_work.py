@@ -54,6 +54,7 @@ def _update(n: int) -> Transaction:
     return Transaction(0, (Change("t", (id, id, id - before), (id, id, id - before - 1)),))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_subscriptions_cost_a_change_what_a_hundred_do() -> None:
     few, many = (worked(opened("SELECT id, v FROM t WHERE g = 0", 2000, n), 50) for n in (100, 100_000))
     assert many.gathered == few.gathered == 0

@@ -97,6 +97,7 @@ def queries(draw: st.DrawFn) -> tuple[str, str, int]:
     return sql, style, count
 
 
+@pytest.mark.slow
 @tries(400)
 @given(queries(), st.data())
 def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], data: st.DataObject) -> None:

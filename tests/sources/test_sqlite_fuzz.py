@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def check(path: Path, seed: int, page_bytes: int, count: int, checkpointing: boo
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],  # a seed does not shrink
 )
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), page_bytes=st.sampled_from([512, 1024, 4096, 65536]), checkpointing=st.booleans())
 def test_random_writers(tmp_path_factory: object, seed: int, page_bytes: int, checkpointing: bool) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "origin.db"  # type: ignore[attr-defined]

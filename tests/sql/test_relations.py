@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
+import pytest
+
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Row
 from headwater.plan.planner import effective_sql, plan, template_from_sql
@@ -60,6 +62,7 @@ def check(each: World) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_relations_answer_as_sqlite_does() -> None:
     accepted: Counter[str] = Counter()
     for seed in SEEDS:
