@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,12 @@ def servers() -> Iterator[Servers]:
     servers = Servers()
     yield servers
     servers.close()
+
+
+def pytest_configure() -> None:
+    """A run in the background ignores Ctrl-C, and so would every program that a test starts and ends with it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
