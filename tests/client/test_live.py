@@ -376,3 +376,19 @@ def test_a_session_ignores_what_is_said_of_strangers() -> None:
         say("zz", 1)  # type: ignore[arg-type]
     desk.session.progress(11)
     assert desk.gaps == []
+
+
+def test_a_position_is_not_told_before_its_rows_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks without waiting, from another thread, while the rows are being made."""
+    desk = Desk()
+    seen: list[int] = []
+
+    def watched(state: State, emission: Emission) -> State:
+        seen.extend((desk.a.position, desk.b.position))
+        return apply(state, emission)
+
+    monkeypatch.setattr("headwater.client.live.apply", watched)
+    desk.change("a", 2, 20, 3)
+    desk.session.progress(20)
+    assert seen == [10, 10]
+    assert (desk.a.position, desk.b.position) == (20, 20)

@@ -9,13 +9,15 @@ import random
 import signal
 import sqlite3
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headwater
-from headwater.model.emission import Emission, Result
+from headwater.model.emission import Emission, Fields, Result
 from headwater.plan.planner import effective_sql, plan
 from headwater.sources import open_source
 from tests.support import shop
@@ -103,8 +105,15 @@ def test_after_a_kill_clients_resume_and_miss_nothing(runner: str, kill: Any, ki
             for n, live, chain in zip(WATCHED, lives, chains, strict=True):
                 assert not chain.broken, f"query {n}: {chain.broken[:3]}"
                 assert chain.results == 0, f"query {n} was sent {chain.results} fresh results instead of what it missed"
-                assert same_rows(live.rows, *from_scratch(path, n)), f"query {n}"
+                expected, ordered = from_scratch(path, n)
+                told = f"query {n} at {live.position}: {unlike(live.rows, expected)}"
+                assert same_rows(live.rows, expected, ordered), told
             assert sum(len(chain.seqs) for chain in chains) > 50 * len(chains), "hardly anything happened"
+
+
+def unlike(found: Sequence[Fields], expected: Sequence[Fields]) -> str:
+    left, right = Counter(map(repr, found)), Counter(map(repr, expected))
+    return f"too many {list((left - right).elements())[:5]}, missing {list((right - left).elements())[:5]}"
 
 
 def _asked(n: int) -> tuple[Any, ...]:

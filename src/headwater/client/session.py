@@ -61,14 +61,16 @@ class ClientSession:
                 live.closed(reason)
 
     def progress(self, position: int) -> None:
-        """Only live results that something was said to are looked at: a quiet position costs nothing per query."""
+        """Only live results that something was said to are looked at: a quiet position costs nothing per query.
+
+        The rows come first: who asks for the position without waiting must find them there."""
         with self.changed:
-            self.position = max(self.position, position)
             moved = [live for id in self._touched if (live := self.lives.get(id)) is not None]
             gaps = [live for live in moved if not live.advance(position)]
             self._touched = {live.id for live in moved if live.waiting}
             for live in gaps:
                 live.stale()
+            self.position = max(self.position, position)
             for live in moved:
                 live.tell()
             self.changed.notify_all()
