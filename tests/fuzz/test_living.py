@@ -25,6 +25,7 @@ FIRST_SEED = 1000  # not one of those that the engine alone is tested with
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
     assert lived(invented(FIRST_SEED - 1, 20, 60), tmp_path, "inline").checks > 500
 

@@ -117,6 +117,7 @@ def renamed(given: Sequence[Transaction]) -> list[tuple[int, int, int]]:
     return sorted(each for each in hashes if each[1] != each[2])
 
 
+@pytest.mark.slow
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=True)
 @given(transactions, st.sampled_from([1, 2, 5]))
 def test_a_frame_is_what_was_put_in(given: list[Transaction], partitions: int) -> None:

@@ -62,6 +62,7 @@ def slow_down(here: Place, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(source, "snapshot", slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("source", ["memory", "sqlite"])
 def test_hydration_and_concurrent_commits_fold_into_one(

@@ -40,6 +40,7 @@ class Answers:
             self.rows[emission.position] = self._state.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["1x1", "2x1"])
 def test_at_every_answered_position_the_rows_are_the_origins(cells: str, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"

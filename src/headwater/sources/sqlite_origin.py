@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +26,7 @@ from headwater.sources.sqlite_decode import Decoder, text_or_garbled
 from headwater.sources.sqlite_reads import reads_of
 from headwater.sources.sqlite_schema import Shape, declared_type, default_of, quoted, read_shape, table_names
 from headwater.sources.sqlite_triggers import LOG
+from headwater.sources.writing import Writing
 
 PRUNE_ROWS_MIN = 4096  # fewer are not worth a transaction
 PRUNE_ROWS_MAX = 4096  # of one transaction: writers wait meanwhile
@@ -43,7 +44,7 @@ _ENVIRONMENT = {
 }
 
 
-class SqliteOrigin(ABC):
+class SqliteOrigin(Writing):
     """The part of `Source` that needs only connections."""
 
     name: str
@@ -120,16 +121,6 @@ class SqliteOrigin(ABC):
     def reads(self, sql: str, params: Params = ()) -> Reads:
         with self._reading() as db:
             return reads_of(db, sql, params)
-
-    def execute(self, sql: str, params: Params = ()) -> int:
-        with self.transaction() as tx:
-            tx.execute(sql, params)
-        return tx.position
-
-    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
-        with self.transaction() as tx:
-            tx.executemany(sql, rows)
-        return tx.position
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteWrites]:

@@ -33,6 +33,7 @@ from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.watching import Watch
 from headwater.sources.source import Answer, Params, Reads
+from headwater.sources.writing import Writing
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
 PROGRESS_S = 1.0  # while nothing of ours changes, the position is told as often
@@ -49,7 +50,7 @@ SELECT current_database(), (SELECT oid::int8 FROM pg_database WHERE datname = cu
 T = TypeVar("T")
 
 
-class PostgresSource:
+class PostgresSource(Writing):
     """`changes` belongs to one thread; everything else may be called from any."""
 
     dialect = "postgres"
@@ -325,16 +326,6 @@ class PostgresSource:
             return reads_of(db, text)
 
     # Writing
-
-    def execute(self, sql: str, params: Params = ()) -> int:
-        with self.transaction() as tx:
-            tx.execute(sql, params)
-        return tx.position
-
-    def executemany(self, sql: str, rows: Iterable[Params]) -> int:
-        with self.transaction() as tx:
-            tx.executemany(sql, rows)
-        return tx.position
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresWrites]:
