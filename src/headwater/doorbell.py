@@ -47,10 +47,7 @@ class Doorbell:
 
     def wait(self, timeout_s: float) -> bool:
         """True as soon as it rings; what rang before and was not waited for counts. All pending rings become one."""
-        rung = self._wait_inotify(timeout_s) if self._inotify else self._wait_polling(timeout_s)
-        if rung:
-            self._seen = self._look()
-        return rung
+        return self._wait_inotify(timeout_s) if self._inotify else self._wait_polling(timeout_s)
 
     def fileno(self) -> int:
         """Readable when it rings: for `select` and event loops. Then `wait(0)` silences it."""
@@ -73,8 +70,9 @@ class Doorbell:
         for left_s in _until(timeout_s):
             if self._inotify.poll(min(left_s, _SAFETY_S)):
                 if self._inotify.drain():
+                    self._seen = None  # a look now would cost more than one ring too many later
                     return True
-            elif left_s > 0 and self._look() != self._seen:
+            elif left_s > 0 and self._changed():
                 return True
         return False
 
@@ -82,10 +80,16 @@ class Doorbell:
         pause_s = _POLL_MIN_S
         for left_s in _until(timeout_s):
             time.sleep(min(left_s, pause_s))
-            if self._seen is None or self._look() != self._seen:
+            unsure = self._seen is None
+            if self._changed() or unsure:
                 return True
             pause_s = min(pause_s * 1.5, _POLL_MAX_S)
         return False
+
+    def _changed(self) -> bool:
+        """Whether the files look otherwise than when this was last asked."""
+        before, self._seen = self._seen, self._look()
+        return self._seen != before
 
     def _look(self) -> Look | None:
         """What the files look like from outside; None while one more write could leave them looking the same."""

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Self
 
 from headwater.model.errors import Corrupt
+from headwater.standing import Standing
 
 NAME = "head"
 _FIELDS = struct.Struct("<8sQQQQQ")
 _CRC = struct.Struct("<I")
 _MAGIC = b"HWHEAD01"
+_BYTES_MAX = 4096  # a head is shorter; what is longer is none
 _READS_MAX = 50  # a read that meets a write may see half of it
 _PAUSE_S = 0.001
 
@@ -49,26 +51,36 @@ class Head:
         return cls(*_FIELDS.unpack_from(packed)[1:])
 
 
+class HeadFile:
+    """Reads the head of one log again and again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = Standing(directory / NAME)
+
+    def read(self) -> Head | None:
+        """The head as it is now; None while there is no log."""
+        for attempt in range(_READS_MAX):
+            try:
+                packed = os.pread(self._file.fileno(), _BYTES_MAX, 0)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            if (head := Head.unpack(packed)) is not None:
+                return head
+            time.sleep(_PAUSE_S * (attempt > 0))
+        raise Corrupt(
+            f"{self._file.path}: expected {_FIELDS.size + _CRC.size} bytes with a valid checksum, found {packed.hex()}",
+            hint="restore it from a backup; or stop the writer and delete this file: "
+            "the log then counts as durable up to the first bad record of its last segment",
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def read_head(directory: Path) -> Head | None:
     """The head as it is now; None while there is no log."""
-    for attempt in range(_READS_MAX):
-        try:
-            packed = _read(directory / NAME)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        if (head := Head.unpack(packed)) is not None:
-            return head
-        time.sleep(_PAUSE_S * (attempt > 0))
-    raise Corrupt(
-        f"{directory / NAME}: expected {_FIELDS.size + _CRC.size} bytes with a valid checksum, found {packed.hex()}",
-        hint="restore it from a backup; or stop the writer and delete this file: "
-        "the log then counts as durable up to the first bad record of its last segment",
-    )
-
-
-def _read(path: Path) -> bytes:
-    file = os.open(path, os.O_RDONLY)
+    file = HeadFile(directory)
     try:
-        return os.read(file, 4096)
+        return file.read()
     finally:
-        os.close(file)
+        file.close()

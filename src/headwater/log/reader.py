@@ -13,7 +13,7 @@ from typing import Self
 
 from headwater.doorbell import Doorbell
 from headwater.log import head as head_file
-from headwater.log.head import Head, read_head
+from headwater.log.head import Head, HeadFile
 from headwater.log.record import FIRST_OFFSET, Flaw, Record
 from headwater.log.segmentfile import BEGIN, SegmentFile, end_of, list_segments
 from headwater.model.errors import LogError
@@ -35,6 +35,7 @@ class SegmentReader:
         self._offset = offset
         self._segment: SegmentFile | None = None
         self._place = 0
+        self._head = HeadFile(directory)
         self._bell: Doorbell | None = None
 
     @property
@@ -104,6 +105,7 @@ class SegmentReader:
 
     def close(self) -> None:
         self._leave()
+        self._head.close()
         if self._bell is not None:
             self._bell.close()
             self._bell = None
@@ -116,7 +118,7 @@ class SegmentReader:
 
     def _look(self) -> Head | None:
         self.looks += 1
-        return read_head(self._directory)
+        return self._head.read()
 
     def _readable(self) -> bool:
         head = self._look()

@@ -183,6 +183,7 @@ class SqliteSource(SqliteOrigin):
         with self._polling, self._listening, self._writer_lock:
             self._closed = True
             self._pins.close()
+            self._wal.close()
             self._watch.close()
             self._bell.close()
             self._writer.close()

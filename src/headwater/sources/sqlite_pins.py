@@ -40,9 +40,10 @@ class Pins:
         except BaseException:
             db.execute("ROLLBACK")
             raise
+        pinned = self._held.in_transaction  # then nobody can have left WAL mode
         _finish(self._held)
         self._held, self._free = db, self._held
-        if not self.pinned:
+        if not (pinned or self.pinned):
             _finish(db)
 
     @property

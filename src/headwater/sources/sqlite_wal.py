@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from headwater.standing import Standing
 
 HEADER_BYTES = 32
 FRAME_BYTES = 24  # before the page
@@ -43,6 +45,7 @@ class Header:
         return FRAME_BYTES + self.page_bytes
 
 
+@lru_cache(maxsize=4)
 def parse_header(data: bytes) -> Header | None:
     """None for anything that is not a whole and valid header."""
     if len(data) < HEADER_BYTES:
@@ -118,12 +121,14 @@ def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: Header, checksum
     In some versions of SQLite (3.40 is one) a savepoint that is rolled back after the cache spilled leaves frames with
     no salts and no checksum, on which the next valid one builds. Such frames count when a valid one follows them.
     """
-    summed = np.concatenate((frames[:, :8], frames[:, FRAME_BYTES:]), axis=1)
-    words = np.frombuffer(summed.tobytes(), _words(header.big_endian)).reshape(len(frames), -1)
-    before = np.concatenate((np.array([checksum], np.uint32), heads[:-1, 4:6]))
     bare = (heads[:, 0] != 0) & ~heads[:, 2:6].any(axis=1)
-    good = (heads[:, 2:4] == np.array(header.salts, np.uint32)).all(axis=1)
-    good &= (heads[:, 4:6] == checksums(words, before)).all(axis=1)
+    salted = (heads[:, 2:4] == np.array(header.salts, np.uint32)).all(axis=1)
+    end = _first(~(salted | bare))  # what follows was left there by the WAL before
+    frames, heads, bare = frames[:end], heads[:end], bare[:end]
+    summed = np.concatenate((frames[:, :8], frames[:, FRAME_BYTES:]), axis=1)
+    words = np.frombuffer(summed.tobytes(), _words(header.big_endian)).reshape(end, summed.shape[1] // 4)
+    before = np.concatenate((np.array([checksum], np.uint32), heads[:-1, 4:6]))
+    good = salted[:end] & (heads[:, 4:6] == checksums(words, before[:end])).all(axis=1)
     end = _first(~(good | bare))
     return end - _first(~bare[:end][::-1])
 
@@ -195,16 +200,15 @@ def _varint(page: bytes, at: int) -> tuple[int, int]:
     return number << 8 | page[at + 8] if at + 8 < len(page) else 0, at + 9
 
 
-@dataclass(slots=True)
 class WalReader:
     """Goes through the WAL from commit to commit. Remembers the ends it found until told to forget them."""
 
-    path: Path
-    name: bytes
-    header: Header | None = None
-    _frames: int = 0
-    _checksum: tuple[int, int] = (0, 0)
-    _seqs: list[int] = field(default_factory=list)
+    def __init__(self, path: Path, name: bytes) -> None:
+        self.path, self.name = path, name
+        self.header: Header | None = None
+        self._file = Standing(path)
+        self._frames, self._checksum = 0, (0, 0)
+        self._seqs: list[int] = []
 
     def read(self, trusted: int = 0) -> None:
         """Reads on to the last commit that is there. Starts over where the WAL did.
@@ -212,8 +216,7 @@ class WalReader:
         `trusted`: SQLite says that this many frames are committed, whatever we make of their checksums.
         """
         try:
-            with self.path.open("rb", buffering=0) as file:
-                self._read_from(file.fileno(), trusted)
+            self._read_from(self._file.fileno(), trusted)
         except FileNotFoundError:
             self.header = None
 
@@ -223,6 +226,9 @@ class WalReader:
 
     def forget(self, upto: int) -> None:
         del self._seqs[: max(bisect_right(self._seqs, upto), len(self._seqs) - ENDS_MAX)]
+
+    def close(self) -> None:
+        self._file.close()
 
     @property
     def bytes_read(self) -> int:
