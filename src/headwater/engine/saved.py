@@ -52,6 +52,7 @@ class _TableDocument(msgspec.Struct, array_like=True):
     columns: list[_ColumnDocument]
     key: tuple[str, ...]
     schema_id: int
+    dialect: str = "sqlite"
 
 
 class _WindowDocument(msgspec.Struct, array_like=True):
@@ -110,7 +111,7 @@ def _table_document(table: Table) -> _TableDocument:
     columns = [
         _ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, pack_any(c.default)) for c in table.columns
     ]
-    return _TableDocument(table.name, columns, table.key, table.schema_id)
+    return _TableDocument(table.name, columns, table.key, table.schema_id, table.dialect)
 
 
 def _window_document(window: Window) -> _WindowDocument:
@@ -141,7 +142,7 @@ def _table(read: _TableDocument) -> Table:
     columns = tuple(
         Column(c.name, c.type, c.declared, c.collation, c.nullable, unpack_any(c.default)) for c in read.columns
     )
-    return Table(read.name, columns, read.key, read.schema_id)
+    return Table(read.name, columns, read.key, read.schema_id, read.dialect)
 
 
 def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:

@@ -24,12 +24,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`key` names the columns of the primary key, in order; empty where there is none: then rows are a multiset."""
+    """`key` names the columns of the primary key, in order; empty where there is none: then rows are a multiset.
+
+    `dialect` is that of the SQL its origin speaks.
+    """
 
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     schema_id: int = 0
+    dialect: str = "sqlite"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from headwater.plan.lift import canonical
 from headwater.plan.template import Instance, Template
 from headwater.sql.bind import bind_parsed
 from headwater.sql.chain import chain
+from headwater.sql.dialects import DIALECTS
 from headwater.sql.expr import Call, ColumnRef, Const, Expr
-from headwater.sql.literal import write
 from headwater.sql.parse import Parsed, parse
 from headwater.sql.query import Query
 from headwater.sql.relation import Relation
@@ -38,6 +38,7 @@ def derived_template(query: Query, relation: Relation, keys: Sequence[str], rest
         framed=query.framed,
         relation=relation,
         empty=query.empty,
+        dialect=query.syntax.params.dialect.name,
     )
 
 
@@ -55,12 +56,13 @@ def derived_from_sql(parsed: Parsed, tables: Sequence[Table]) -> Template:
 
 def derived_sql(template: Template, instance: Instance) -> str:
     """The template's text with the instance's values in its holes."""
-    values: dict[str, Value] = {f"p{number}": value for number, value in enumerate(instance.values, 1)}
-    values |= {"limit": -1 if instance.limit is None else instance.limit, "offset": instance.offset}
-    text = template.sql
-    holes = list(parse(text).select.find_all(exp.Placeholder))
+    dialect, text = DIALECTS[template.dialect], template.sql
+    values = {f"p{number}": dialect.write(value) for number, value in enumerate(instance.values, 1)}
+    values["limit"] = dialect.all_rows() if instance.limit is None else str(instance.limit)
+    values["offset"] = str(instance.offset)
+    holes = list(parse(text, dialect).select.find_all(exp.Placeholder))
     for hole in sorted(holes, key=lambda hole: -int(hole.meta["start"])):
-        text = text[: hole.meta["start"]] + write(values[hole.name]) + text[hole.meta["end"] + 1 :]
+        text = text[: hole.meta["start"]] + values[hole.name] + text[hole.meta["end"] + 1 :]
     return text
 
 

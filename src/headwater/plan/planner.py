@@ -15,8 +15,9 @@ from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.lift import Lifted, canonical, lift
 from headwater.plan.order import distinct_keys, effective_order
 from headwater.plan.template import Instance, Template
-from headwater.sql.bind import Tables, bind, bind_parsed, is_plain
+from headwater.sql.bind import bind, bind_parsed, is_plain
 from headwater.sql.chain import chain, operands
+from headwater.sql.dialects import Tables, dialect_of
 from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.literal import write
 from headwater.sql.params import Given
@@ -62,9 +63,9 @@ def _every(tables: Tables) -> Sequence[Table]:
 
 def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
     """Bind a template's canonical text again, perhaps against newer versions of its tables."""
-    parsed = parse(template_sql)
     every = [tables] if isinstance(tables, Table) else _every(tables)
-    if not is_plain(parsed.select):
+    parsed = parse(template_sql, dialect_of(every))
+    if not (parsed.dialect.has_plain and is_plain(parsed.select)):
         return derived_from_sql(parsed, every)
     return _plain_from_sql(parsed, every)
 

@@ -35,6 +35,7 @@ class Template:
     framed: bool
     relation: Relation | None = None
     empty: tuple[tuple[str, Value], ...] | None = None
+    dialect: str = "sqlite"
 
     @property
     def ordered(self) -> bool:

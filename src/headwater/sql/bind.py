@@ -14,8 +14,9 @@ from sqlglot import exp
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.sql.chain import parts
+from headwater.sql.dialects import Tables, dialect_of
 from headwater.sql.expr import ColumnRef, Expr, OrderKey, Output
-from headwater.sql.frame import is_constant, limit, offset, order_key, ordinal
+from headwater.sql.frame import is_constant, limit, offset, ordinal
 from headwater.sql.grouping import calls_in
 from headwater.sql.names import did_you_mean, listed
 from headwater.sql.operators import bind_expr, is_aggregate
@@ -26,12 +27,10 @@ from headwater.sql.scope import Bound, Scope, Source, bound_column
 from headwater.sql.statement import Joined
 from headwater.sql.whole import bind_whole
 
-Tables = Mapping[str, Table] | Sequence[Table]
-
 
 def bind(sql: str, tables: Tables, params: Given = (), *, lift_scalars: bool = True) -> Query:
     """Parse, resolve and type. Raises `SqlError` for what SQLite would refuse, `UnsupportedQuery` for what we do."""
-    parsed = parse(sql)
+    parsed = parse(sql, dialect_of(tables))
     try:
         return bind_parsed(parsed, tables, params, lift_scalars=lift_scalars)
     except RecursionError:
@@ -41,7 +40,7 @@ def bind(sql: str, tables: Tables, params: Given = (), *, lift_scalars: bool = T
 def bind_parsed(parsed: Parsed, tables: Tables, params: Given = (), *, lift_scalars: bool = True) -> Query:
     every = tables.values() if isinstance(tables, Mapping) else tables
     select = parsed.select
-    if not is_plain(select):
+    if not (parsed.dialect.has_plain and is_plain(select)):
         named = {table.name.lower(): table for table in every}
         return bind_whole(parsed, named, bind_params(parsed, params), lift_scalars)
     table = _table(parsed, every)
@@ -158,7 +157,10 @@ def _aliases(columns: Sequence[_Named]) -> dict[str, Bound]:
 def _order(scope: Scope, order: exp.Order | None, results: Sequence[Bound]) -> tuple[OrderKey, ...]:
     if order is None:
         return ()
-    keys = [order_key(scope, ordered, _key_expr(scope, ordered.this, results)) for ordered in order.expressions]
+    keys = [
+        scope.dialect.order_key(scope, ordered, _key_expr(scope, ordered.this, results))
+        for ordered in order.expressions
+    ]
     return tuple(key for key in keys if not is_constant(key.expr))
 
 

@@ -9,9 +9,8 @@ from functools import reduce
 from sqlglot import exp
 
 from headwater.model.value import Value
-from headwater.sql import literal
 from headwater.sql.params import Params
-from headwater.sql.write import Hole, Writer
+from headwater.sql.write import Hole
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,13 @@ class Syntax:
         """`keys` are compared with `:p1, :p2, …`; `rest` with constants."""
         tree = self.tree.copy()
         holes = [self._equal(name, Hole(this=f":p{number}")) for number, name in enumerate(keys, 1)]
-        fixed = [self._equal(name, Hole(this=literal.write(value))) for name, value in rest]
+        fixed = [self._equal(name, Hole(this=self.params.dialect.write(value))) for name, value in rest]
         if holes or fixed:
             _add_conjuncts(tree, [*holes, *fixed])
         if tree.args.get("limit"):
             tree.set("limit", exp.Limit(expression=Hole(this=":limit")))
             tree.set("offset", exp.Offset(expression=Hole(this=":offset")))
-        return Writer(self.params).write(tree)
+        return self.params.dialect.writer(self.params).write(tree)
 
     def _equal(self, name: str, hole: Hole) -> exp.Expr:
         return exp.EQ(this=self.columns[name].copy(), expression=hole)

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from sqlglot import exp
 
 from headwater.model.schema import Table
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import Expr, OrderKey
 from headwater.sql.frame import limit, offset
 from headwater.sql.naming import Names
@@ -44,6 +45,10 @@ class Whole:
     params: Params
     names: Names = field(default_factory=Names)
     lift_scalars: bool = True
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.params.dialect
 
 
 @dataclass(frozen=True, slots=True)

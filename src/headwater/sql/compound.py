@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -19,7 +18,7 @@ from headwater.sql.parse import span
 from headwater.sql.relation import Relation, RelColumn, SetKind, SetOperation, Values
 from headwater.sql.render import render
 from headwater.sql.scope import Bound, Scope
-from headwater.sql.types import Collating, affinity, common_type
+from headwater.sql.types import Collating, common_type
 from headwater.sql.walk import names_in
 
 Projecting = Callable[[Relation, Sequence[Named], Sequence[Type | None]], tuple[Relation, tuple[Named, ...]]]
@@ -29,12 +28,14 @@ _KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Intersect: "int
 def combined(
     whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting, vague: set[str]
 ) -> tuple[Relation, tuple[Named, ...]]:
-    types = [_type(whole, node, left, right) for left, right in zip(*(side.columns for side in sides), strict=True)]
+    united = [_united(whole, node, *pair) for pair in zip(*(side.columns for side in sides), strict=True)]
+    types = [type for type, _ in united]
     left, right = (project(side.relation, side.columns, types)[0] for side in sides)
     prefix = whole.names.fresh("set")
-    pairs = zip(sides[0].columns, sides[1].columns, types, strict=True)
+    pairs = zip(sides[0].columns, sides[1].columns, united, strict=True)
     columns = tuple(
-        _column(f"{prefix}.{place}", mine, theirs, type, vague) for place, (mine, theirs, type) in enumerate(pairs, 1)
+        _column(f"{prefix}.{place}", mine, theirs, *found, vague)
+        for place, (mine, theirs, found) in enumerate(pairs, 1)
     )
     every = not node.args.get("distinct")
     relation = SetOperation(_KINDS[type(node)], every, left, right, columns)
@@ -44,9 +45,9 @@ def combined(
     )
 
 
-def _type(whole: Whole, node: exp.Expr, left: Named, right: Named) -> Type | None:
-    found = common_type([left[1].expr.type, right[1].expr.type])
-    if found is Type.ANY and not left[1].expr.type is right[1].expr.type is Type.ANY:
+def _united(whole: Whole, node: exp.Expr, left: Named, right: Named) -> tuple[Type | None, str | None]:
+    found = whole.dialect.united(left[1].expr, right[1].expr)
+    if found is None:
         raise UnsupportedQuery(
             f"{left[0]} holds values of several types in this compound query",
             sql=whole.sql,
@@ -56,16 +57,14 @@ def _type(whole: Whole, node: exp.Expr, left: Named, right: Named) -> Type | Non
     return found
 
 
-def _column(name: str, left: Named, right: Named, type: Type | None, vague: set[str]) -> RelColumn:
-    """How the column compares outside, SQLite leaves open where its sides differ."""
+def _column(
+    name: str, left: Named, right: Named, type: Type | None, affinity: str | None, vague: set[str]
+) -> RelColumn:
     sides = [bound for _, bound in (left, right) if bound.expr != Const(None, None)]
     collations = {bound.collating.name or "BINARY" for bound in sides}
-    affinities = {affinity(bound.expr) for bound in sides}
-    if len(collations) > 1 or len(affinities) > 1 or names_in(*(bound.expr for bound in sides)) & vague:
+    if len(collations) > 1 or affinity is None or names_in(*(bound.expr for bound in sides)) & vague:
         vague.add(name)
-    column = computed(name, Const(None, type), _collating(left, right).name)
-    own = affinities.pop() if len(affinities) == 1 else None
-    return column if own is None else replace(column, affinity=own)
+    return RelColumn(name, type or Type.INTEGER, affinity or "", _collating(left, right).name or "BINARY")
 
 
 def _collating(left: Named, right: Named) -> Collating:
@@ -79,7 +78,7 @@ def listed_values(whole: Whole, node: exp.Values) -> tuple[Relation, tuple[Named
         raise SqlError("all VALUES must have the same number of terms", sql=whole.sql, at=span(node))
     prefix = whole.names.fresh("values")
     types = [common_type(type_of(row[place]) for row in rows) for place in range(len(rows[0]))]
-    columns = tuple(computed(f"{prefix}.{at}", Const(None, type)) for at, type in enumerate(types, 1))
+    columns = tuple(computed(whole.dialect, f"{prefix}.{at}", Const(None, type)) for at, type in enumerate(types, 1))
     results = tuple((f"column{at}", Bound(reference(column))) for at, column in enumerate(columns, 1))
     return Values(columns, tuple(rows)), results
 

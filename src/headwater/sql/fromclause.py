@@ -15,6 +15,7 @@ from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.chain import chain
 from headwater.sql.clauses import Answer, Binder, Environment
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import Call, ColumnRef, Expr, OrderKey, Output
 from headwater.sql.names import did_you_mean, listed
 from headwater.sql.naming import reference, renamed
@@ -23,7 +24,7 @@ from headwater.sql.parse import span
 from headwater.sql.relation import Join, Project, Relation, RelColumn, Scan, Values, columns_of
 from headwater.sql.scope import Bound, Scope, Source
 from headwater.sql.statement import Joined
-from headwater.sql.types import Collating, common_type, declared_affinity
+from headwater.sql.types import Collating, common_type
 from headwater.sql.walk import names_in
 
 Shared = Mapping[str, tuple[str, Bound]]
@@ -91,21 +92,17 @@ class FromClause:
         if common is not None:
             return self._common(node, common.node, common.around)
         table = self._find(node)
-        node.set("db", None)
-        node.set("this", exp.to_identifier(table.name, quoted=True))
-        name = node.alias or table.name
+        name = node.alias or node.name
         prefix = self.binder.whole.names.prefix(name)
-        scan = scanned(table, prefix)
+        scan = scanned(self.binder.whole.dialect, table, prefix)
         self.leaves[id(node)] = scan
         columns = zip(table.names, scan.columns, strict=True)
         return Source(name, tuple((own, _bound(column)) for own, column in columns), table)
 
     def _find(self, node: exp.Table) -> Table:
         sql = self.binder.whole.sql
-        if node.db and node.db.lower() != "main":
-            raise SqlError(f"no such schema: {node.db}", sql=sql, at=span(node.args["db"]), hint="only main is known")
         known = self.binder.whole.tables
-        found = known.get(node.name.lower())
+        found = self.binder.whole.dialect.find(known, node)
         if found is not None:
             return found
         names = [table.name for table in known.values()]
@@ -144,7 +141,7 @@ class FromClause:
         if twice is not None:
             hint = f"give one another name: … AS {twice}_2"
             raise UnsupportedQuery(f"two columns of {alias} are named {twice}", sql=sql, at=span(node), hint=hint)
-        relation, bounds = named(answer, self.binder.whole.names.prefix(alias), names)
+        relation, bounds = named(self.binder.whole.dialect, answer, self.binder.whole.names.prefix(alias), names)
         self.leaves[id(node)] = relation
         self.order = answer.order
         return Source(alias, tuple(zip(names, bounds, strict=True)))
@@ -258,21 +255,15 @@ class _Plain:
 _PLAIN = _Plain()
 
 
-def scanned(table: Table, prefix: str) -> Scan:
+def scanned(dialect: Dialect, table: Table, prefix: str) -> Scan:
     columns = tuple(
-        RelColumn(
-            f"{prefix}.{column.name}",
-            column.type,
-            declared_affinity(column.declared),
-            column.collation.upper(),
-            column.declared,
-        )
+        RelColumn(f"{prefix}.{column.name}", column.type, *dialect.scanned(column), column.declared)
         for column in table.columns
     )
     return Scan(table.name, table.names, columns, tuple(f"{prefix}.{name}" for name in table.key))
 
 
-def named(answer: Answer, prefix: str, names: list[str]) -> tuple[Relation, list[Bound]]:
+def named(dialect: Dialect, answer: Answer, prefix: str, names: list[str]) -> tuple[Relation, list[Bound]]:
     """The answer's relation with a column for each result, and the references to them. Columns keep their names."""
     if all(_passes(bound) for _, bound in answer.columns):
         return answer.relation, [Bound(bound.expr, _own(bound)) for _, bound in answer.columns]
@@ -281,7 +272,7 @@ def named(answer: Answer, prefix: str, names: list[str]) -> tuple[Relation, list
     columns, bounds = list(kept), []
     for name, (_, bound) in zip(names, answer.columns, strict=True):
         if not _passes(bound):
-            columns.append(renamed(bound, f"{prefix}.{name}"))
+            columns.append(renamed(dialect, bound, f"{prefix}.{name}"))
             outputs.append(Output(columns[-1].name, bound.expr))
             bounds.append(_bound(columns[-1]))
         else:

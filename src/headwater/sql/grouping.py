@@ -21,11 +21,10 @@ from headwater.sql.operators import bind_expr
 from headwater.sql.parse import span
 from headwater.sql.relation import Aggregate, Group, Relation, RelColumn, Scan, inputs_of
 from headwater.sql.scope import Bound, Scope
-from headwater.sql.types import common_type, rowid_column
+from headwater.sql.types import rowid_column
 from headwater.sql.walk import names_in, substituted
 
 _ARITY = {"count": (0, 1), "group_concat": (1, 2)}
-_NUMBERS = (Type.INTEGER, Type.REAL, None)
 _EMPTY = {"count": Const(0, Type.INTEGER), "total": Const(0.0, Type.REAL)}
 
 
@@ -47,12 +46,12 @@ class Aggregates:
         self._check(inner, node, name, [arg.expr for arg in args], filter)
         compares = name != "group_concat"
         collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
-        self._check_values(inner, node, name, args, collation)
-        type = _type(name, args)
+        self._check_order(inner, node, name)
+        type, affinity = inner.dialect.aggregate(inner, node, args)
         distinct = bool(node.args.get("distinct")) and name not in ("min", "max")
         order = self.order if name == "group_concat" else ()
         exprs = tuple(arg.expr for arg in args)
-        return self._column(Aggregate(RelColumn("", type, ""), name, exprs, distinct, filter, collation, order))
+        return self._column(Aggregate(RelColumn("", type, affinity), name, exprs, distinct, filter, collation, order))
 
     def _args(self, scope: Scope, node: exp.Anonymous, name: str) -> list[exp.Expr]:
         args = list(node.expressions)
@@ -75,18 +74,7 @@ class Aggregates:
                 "an aggregate over columns of the query around is not supported yet", span(node), "write it as a join"
             )
 
-    def _check_values(
-        self, scope: Scope, node: exp.Anonymous, name: str, args: Sequence[Bound], collation: str
-    ) -> None:
-        type = args[0].expr.type if args else None
-        if name in ("sum", "avg", "total") and type not in _NUMBERS:
-            raise scope.refusal(f"{name}() of what is no number is not supported yet", span(node), "CAST it to REAL")
-        if name in ("min", "max") and (type is Type.ANY or (type is Type.TEXT and collation != "BINARY")):
-            raise scope.refusal(
-                f"{name}() of values that are equal and yet look different has no one answer",
-                span(node),
-                "add COLLATE BINARY, or CAST to one type",
-            )
+    def _check_order(self, scope: Scope, node: exp.Anonymous, name: str) -> None:
         if name == "group_concat" and scope.outer is not None:
             # SQLite may read the rows by an index of its own making, whatever order they were put in.
             raise scope.refusal(
@@ -104,25 +92,12 @@ class Aggregates:
             if replace(known, column=wanted.column) == wanted:
                 return _bound(known.column)
         name = f"{self.whole.names.fresh('agg')}.{wanted.function}"
-        affinity = "BLOB" if wanted.column.type in (Type.TEXT, Type.BLOB) else ""
-        self.found.append(replace(wanted, column=replace(wanted.column, name=name, affinity=affinity)))
+        self.found.append(replace(wanted, column=replace(wanted.column, name=name)))
         return _bound(self.found[-1].column)
 
 
 def _bound(column: RelColumn) -> Bound:
     return Bound(reference(column))
-
-
-def _type(name: str, args: Sequence[Bound]) -> Type:
-    match name:
-        case "count":
-            return Type.INTEGER
-        case "avg" | "total":
-            return Type.REAL
-        case "group_concat":
-            return Type.TEXT
-        case _:
-            return common_type([args[0].expr.type]) or Type.INTEGER
 
 
 def over_nothing(aggregates: Iterable[Aggregate]) -> Mapping[Expr, Expr]:
@@ -150,8 +125,7 @@ class Grouping:
     keys: dict[Expr, RelColumn] = field(default_factory=dict)
 
     def add(self, bound: Bound, at: Span | None) -> ColumnRef:
-        collation = bound.collating.name or "BINARY"
-        if bound.expr.type is Type.ANY or (bound.expr.type is Type.TEXT and collation != "BINARY"):
+        if not self.whole.dialect.looks_alike(bound):
             raise UnsupportedQuery(
                 "grouping by values that are equal and yet look different has no one answer",
                 sql=self.whole.sql,
@@ -163,7 +137,7 @@ class Grouping:
     def _key(self, bound: Bound) -> ColumnRef:
         if bound.expr not in self.keys:
             name = bound.expr.name if isinstance(bound.expr, ColumnRef) else self.whole.names.fresh("key")
-            self.keys[bound.expr] = renamed(bound, name)
+            self.keys[bound.expr] = renamed(self.whole.dialect, bound, name)
         return reference(self.keys[bound.expr])
 
     def cover(self, exprs: Iterable[Expr | None], local: frozenset[str], at: Span | None) -> None:

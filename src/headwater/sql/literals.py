@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from headwater.sql import literal
 from headwater.sql.params import Params
 from headwater.sql.parse import parse
 
@@ -21,7 +20,8 @@ def with_literals(tree: exp.Expr, params: Params) -> None:
 
 
 def _written(node: exp.Placeholder, params: Params) -> exp.Expr:
-    item: exp.Expr = parse(f"SELECT {literal.write(params.const(node).value)}").select.expressions[0]
+    dialect = params.dialect
+    item: exp.Expr = parse(f"SELECT {dialect.write(params.const(node).value)}", dialect).select.expressions[0]
     for part in item.walk():
         part.meta.clear()
     item.meta.update(node.meta)

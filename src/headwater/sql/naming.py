@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headwater.model.value import Type
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import ColumnRef, Expr
 from headwater.sql.relation import RelColumn
 from headwater.sql.scope import Bound
-from headwater.sql.types import affinity
 
 
 @dataclass(slots=True)
@@ -38,18 +38,14 @@ class Names:
         return f"{kind}{number}"
 
 
-def computed(name: str, expr: Expr, collation: str | None = None) -> RelColumn:
-    """The column an expression becomes. One that was computed has no affinity: for text and blobs that is BLOB's."""
-    type = expr.type or Type.INTEGER
-    own = affinity(expr)
-    if own is None:
-        own = "BLOB" if type in (Type.TEXT, Type.BLOB) else ""
-    return RelColumn(name, type, own, collation or "BINARY")
+def computed(dialect: Dialect, name: str, expr: Expr, collation: str | None = None) -> RelColumn:
+    """The column an expression becomes."""
+    return RelColumn(name, expr.type or Type.INTEGER, dialect.affinity(expr), collation or "BINARY")
 
 
 def reference(column: RelColumn) -> ColumnRef:
     return ColumnRef(column.name, column.type, column.affinity, column.collation)
 
 
-def renamed(bound: Bound, name: str) -> RelColumn:
-    return computed(name, bound.expr, bound.collating.name)
+def renamed(dialect: Dialect, bound: Bound, name: str) -> RelColumn:
+    return computed(dialect, name, bound.expr, bound.collating.name)

@@ -47,7 +47,15 @@ _NEGATED = {"in": "notin", "between": "notbetween", "like": "notlike", "is": "is
 
 
 def bind_expr(scope: Scope, node: exp.Expr) -> Bound:
-    """The one entry: dispatches on the kind of node."""
+    """The one entry: the dialect has a rule for each kind of node."""
+    return scope.dialect.bind(scope, node)
+
+
+def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+    return scope.dialect.compare(scope, name, left, right, at)
+
+
+def bind_as_sqlite(scope: Scope, node: exp.Expr) -> Bound:
     return _RULES[type(node)](scope, node)
 
 
@@ -168,7 +176,7 @@ def identity(scope: Scope, node: exp.Is) -> Bound:
     return Bound(Case(((condition, TRUE),), FALSE, Type.INTEGER), carried([arg.collating]))
 
 
-def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+def compare_as_sqlite(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
     """A constant ends up on the right, with the affinity of the other side."""
     collation = _collation(scope, compared(left.collating, right.collating), at)
     affinity = types.comparison_affinity(types.affinity(left.expr), types.affinity(right.expr))

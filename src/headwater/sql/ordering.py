@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headwater.model.value import Type
-from headwater.sql.expr import Call, Const, OrderKey
-from headwater.sql.frame import is_constant, order_key, ordinal
+from headwater.sql.expr import Const, OrderKey
+from headwater.sql.frame import is_constant, ordinal
 from headwater.sql.grammar import Span
 from headwater.sql.operators import bind_expr
 from headwater.sql.parse import span
 from headwater.sql.scope import Bound, Scope, Source
-from headwater.sql.types import COLLATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def user_terms(scope: Scope, order: exp.Order | None, results: Sequence[tuple[st
     for ordered in order.expressions if order else ():
         bound = _bound(scope, ordered.this, results)
         if not is_constant(bound.expr):
-            yield Term(order_key(scope, ordered, bound), ordered.this)
+            yield Term(scope.dialect.order_key(scope, ordered, bound), ordered.this)
 
 
 def _bound(scope: Scope, node: exp.Expr, results: Sequence[tuple[str, Bound]]) -> Bound:
@@ -90,28 +89,9 @@ def _of_source(scope: Scope, source: Source, at: Span | None) -> Iterator[Term]:
     wanted = source.table.key if keyed and source.table else tuple(name for name, _ in source.columns)
     columns = [column for name in wanted if (column := source.find(name))]
     for name, bound in columns:
-        yield _column_term(scope, source.name, name, bound, at)
+        yield scope.dialect.tie(scope, name, _column(source.name, name), bound, at)
     for name, bound in () if keyed else columns:
-        yield from _finer(source.name, name, bound)
-
-
-def _column_term(scope: Scope, table: str, name: str, bound: Bound, at: Span | None) -> Term:
-    collation = bound.collating.name or "BINARY"
-    if collation not in COLLATIONS:
-        raise scope.refusal(
-            f"the column {name} is collated {collation}, which is not supported yet", at, "leave out ORDER BY and LIMIT"
-        )
-    return Term(OrderKey(bound.expr, collation=collation), _column(table, name))
-
-
-def _finer(table: str, name: str, bound: Bound) -> Iterator[Term]:
-    """Without a key two rows may be equal by their collations, or as 1 and 1.0 are, and yet differ."""
-    if (bound.collating.name or "BINARY") != "BINARY":
-        binary = exp.Collate(this=_column(table, name), expression=exp.to_identifier("BINARY"))
-        yield Term(OrderKey(bound.expr), binary)
-    if bound.expr.type is Type.ANY:
-        typeof = exp.Anonymous(this="typeof", expressions=[_column(table, name)])
-        yield Term(OrderKey(Call("typeof", (bound.expr,), Type.TEXT)), typeof)
+        yield from scope.dialect.finer(_column(source.name, name), bound)
 
 
 def _column(table: str, name: str) -> exp.Column:

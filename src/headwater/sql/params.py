@@ -10,7 +10,8 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.model.errors import SqlError
-from headwater.model.value import Value, type_of
+from headwater.model.value import Value
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import Const
 from headwater.sql.grammar import Span
 from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
@@ -22,9 +23,10 @@ Given = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """The constant for each placeholder, by where it starts in the text."""
+    """The constant for each placeholder, by where it starts in the text, and whose SQL the text is."""
 
     by_start: Mapping[int, Const]
+    dialect: Dialect
 
     def const(self, node: exp.Placeholder) -> Const:
         return self.by_start[node.meta["start"]]
@@ -35,7 +37,8 @@ def bind_params(parsed: Parsed, given: Given) -> Params:
     places = [found[start] for start in sorted(found)]
     numbers = _numbers(places)
     _check_count(parsed.sql, places, numbers, given)
-    return Params({start: _const(parsed.sql, node, numbers, given) for start, node in found.items()})
+    by_start = {start: _const(parsed, node, numbers, given) for start, node in found.items()}
+    return Params(by_start, parsed.dialect)
 
 
 def _numbers(places: list[exp.Placeholder]) -> dict[int, int]:
@@ -68,9 +71,8 @@ def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def _const(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Const:
-    value = to_value(_given(sql, node, numbers, given), sql, span(node))
-    return Const(value, type_of(value))
+def _const(parsed: Parsed, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Const:
+    return parsed.dialect.given(_given(parsed.sql, node, numbers, given), parsed.sql, span(node))
 
 
 def _given(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Any:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.sql.dialect import Dialect
 from headwater.sql.grammar import Span, Wrong, token_span
 from headwater.sql.names import words
-from headwater.sql.statement import Statement
 
 _WRITES = words("INSERT UPDATE DELETE REPLACE CREATE ALTER DROP PRAGMA ATTACH DETACH VACUUM ANALYZE BEGIN")
 
@@ -26,14 +25,15 @@ class Parsed:
 
     select: exp.Expr
     sql: str
+    dialect: Dialect
 
 
-def parse(sql: str) -> Parsed:
+def parse(sql: str, dialect: Dialect) -> Parsed:
     """One SELECT statement, or `SqlError` with the place where it goes wrong."""
-    tokens = _tokens(sql)
+    tokens = _tokens(sql, dialect)
     _refuse_others(tokens, sql)
     try:
-        return Parsed(Statement(dialect=SQLite()).statement(tokens, sql), sql)
+        return Parsed(dialect.statement(tokens, sql), sql, dialect)
     except Wrong as wrong:
         raise SqlError(str(wrong), sql=sql, at=wrong.at) from None
     except RecursionError:
@@ -49,9 +49,9 @@ def span(node: exp.Expr) -> Span | None:
     return (min(at for at, _ in inner), max(to for _, to in inner)) if inner else None
 
 
-def _tokens(sql: str) -> list[Token]:
+def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     try:
-        tokens = SQLite().tokenize(sql)
+        tokens = dialect.tokens(sql)
     except TokenError:
         raise SqlError("the text ends inside a string, a quoted name or a comment", sql=sql, at=(0, len(sql))) from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:

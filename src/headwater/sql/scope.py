@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import Expr
 from headwater.sql.grammar import Span
 from headwater.sql.names import did_you_mean, listed
@@ -78,6 +79,10 @@ class Scope:
     outer: Scope | None = None
     clause: Clause | None = None
 
+    @property
+    def dialect(self) -> Dialect:
+        return self.params.dialect
+
     def error(self, message: str, at: Span | None, hint: str | None = None) -> SqlError:
         return SqlError(message, sql=self.sql, at=at, hint=hint)
 
@@ -110,7 +115,9 @@ class Scope:
 
     def alias(self, node: exp.Column) -> exp.Expr | None:
         """What an alias of the result stands for, where no column has its name."""
-        if node.table or node.name.lower() not in self.spelled or self.named(node.name) is not None:
+        if node.table or node.name.lower() not in self.spelled or not self.dialect.sees_alias(node):
+            return None
+        if self.named(node.name) is not None:
             return None
         return self.spelled[node.name.lower()]
 

@@ -144,19 +144,22 @@ class Select:
     def _results(self, scope: Scope) -> Iterator[Named]:
         for place, item in enumerate(list(self.node.expressions)):
             inner = item.this if isinstance(item, exp.Alias) else item
-            text = inner.meta.get("text")
+            written = inner.copy()
             bound = bind_expr(scope, inner)
-            # What USING coalesced is no column, whatever it looks like.
-            column = isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)
-            name = item.alias or (inner.name if column else str(text))
-            if not item.alias and not column:
+            named = written if not isinstance(inner, exp.Column) else inner
+            name = item.alias or scope.dialect.result_name(named, bound.expr)
+            if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):
                 alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
                 self.node.expressions[place].replace(alias)
             yield name, bound
 
     def _spelled(self) -> dict[str, exp.Expr]:
-        """Only names given with AS can be used elsewhere; the first of equals wins."""
-        named = [(item.alias.lower(), item.this) for item in self.node.expressions if isinstance(item, exp.Alias)]
+        """Of the results that can be used elsewhere by their names, the first of equals wins."""
+        named = [
+            (name.lower(), item.this if isinstance(item, exp.Alias) else item)
+            for item in self.node.expressions
+            if (name := self.whole.dialect.sorts_by_result(item))
+        ]
         return dict(reversed(named))
 
     # WHERE

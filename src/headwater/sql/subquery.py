@@ -44,7 +44,7 @@ def as_condition(binder: Binder, around: Environment, scope: Scope, node: exp.Ex
 def existing(binder: Binder, around: Environment, scope: Scope, node: exp.Exists) -> tuple[Attachment, Bound]:
     answer = binder.answer(node.this.this, around, scope, "existence")
     column = _marking(binder)
-    return Attachment("mark", answer.relation, _all(answer.correlated), column), Bound(reference(column))
+    return Attachment("mark", answer.relation, _all(answer.correlated), column), scope.dialect.marked(column)
 
 
 def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, needle: Bound) -> tuple[Attachment, Bound]:
@@ -54,7 +54,9 @@ def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, need
     equal = compare(scope, "=", needle, answer.columns[0][1], span(node)).expr
     asked = [Case(((condition, TRUE),), FALSE, Type.INTEGER) for condition in answer.correlated]
     column = _marking(binder)
-    return Attachment("mark", answer.relation, chain("and", [equal, *asked]), column, True), Bound(reference(column))
+    return Attachment("mark", answer.relation, chain("and", [equal, *asked]), column, True), scope.dialect.marked(
+        column
+    )
 
 
 def _marking(binder: Binder) -> RelColumn:
@@ -109,7 +111,10 @@ def _first(binder: Binder, scope: Scope, node: exp.Subquery, selected: Selected)
         raise _refused(scope, node, "a scalar subquery correlated by other than equality")
     mine = tuple(pair[0] for pair in pairs if pair is not None)
     relation = selected.relation
-    if selected.offset or not _at_most_one(binder, relation, mine):
+    certain = _at_most_one(binder, relation, mine)
+    if not (certain or scope.dialect.takes_first or selected.limit == 1):
+        raise _refused(scope, node, "a scalar subquery that may have several rows")
+    if selected.offset or not certain:
         relation = _topmost(selected, mine)
     relation, bound = _valued(binder, relation, result)
     return Attachment("scalar", relation, _all(selected.correlated)), bound
@@ -125,7 +130,7 @@ def _valued(binder: Binder, relation: Relation, result: Bound) -> tuple[Relation
     """The result as a column, so that it is NULL where there is no row. A subquery has an affinity, no collation."""
     if isinstance(result.expr, ColumnRef):
         return relation, Bound(result.expr)
-    column = renamed(Bound(result.expr), f"{binder.whole.names.fresh('sub')}.value")
+    column = renamed(binder.whole.dialect, Bound(result.expr), f"{binder.whole.names.fresh('sub')}.value")
     kept = columns_of(relation)
     outputs = [*(Output(each.name, reference(each)) for each in kept), Output(column.name, result.expr)]
     return Project(relation, tuple(outputs), (*kept, column)), Bound(reference(column))

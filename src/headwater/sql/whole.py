@@ -189,8 +189,7 @@ class Queries:
 
     def _check_set(self, word: str, results: Sequence[Named], node: exp.Expr) -> None:
         for name, bound in results:
-            collation = bound.collating.name or "BINARY"
-            if bound.expr.type is Type.ANY or (bound.expr.type is Type.TEXT and collation != "BINARY"):
+            if not self.whole.dialect.looks_alike(bound):
                 raise UnsupportedQuery(
                     f"{word} of {name}, whose equal values may look different, has no one answer",
                     sql=self.whole.sql,
@@ -219,10 +218,10 @@ class Queries:
 
     def _result_column(self, bound: Bound, taken: set[str]) -> RelColumn:
         own = getattr(bound.expr, "name", "") if not isinstance(bound.expr, Const) else ""
-        passing = own and renamed(bound, own)
+        passing = own and renamed(self.whole.dialect, bound, own)
         if isinstance(passing, RelColumn) and passing.name not in taken and reference(passing) == bound.expr:
             return passing
-        return renamed(bound, self.whole.names.fresh("col"))
+        return renamed(self.whole.dialect, bound, self.whole.names.fresh("col"))
 
     # Set operations and VALUES
 

@@ -1,0 +1,102 @@
+"""What one dialect of SQL means where others mean something else: how it reads, binds, compares, orders and writes.
+
+The binder asks its dialect and never its name. Whatever a dialect is not sure of it refuses: then the origin is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+    from headwater.model.schema import Column, Table
+    from headwater.model.value import Type, Value
+    from headwater.sql.expr import Const, Expr, OrderKey
+    from headwater.sql.grammar import Span
+    from headwater.sql.ordering import Term
+    from headwater.sql.params import Params
+    from headwater.sql.relation import RelColumn
+    from headwater.sql.scope import Bound, Scope
+    from headwater.sql.write import Writer
+
+
+class Dialect(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def has_plain(self) -> bool:
+        """Whether rows of one table are planned without a relation, and written from what was bound."""
+
+    @property
+    def takes_first(self) -> bool:
+        """Whether a subquery as a value is the first of its rows, not an error where it has several."""
+
+    # Reading
+
+    def tokens(self, sql: str) -> list[Token]: ...
+    def statement(self, tokens: list[Token], sql: str) -> exp.Expr: ...
+    def given(self, value: Any, sql: str, at: Span | None) -> Const:
+        """A value given for a parameter."""
+
+    # Names
+
+    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+        """The table that is meant, and the node such that it is written as meant."""
+
+    def result_name(self, node: exp.Expr, expr: Expr) -> str:
+        """Of a result column without an alias."""
+
+    def sees_alias(self, node: exp.Column) -> bool:
+        """Whether a name may be an alias of the result, where it stands."""
+
+    def sorts_by_result(self, item: exp.Expr) -> str | None:
+        """The name by which ORDER BY finds a result, before any column of that name."""
+
+    # Expressions
+
+    def bind(self, scope: Scope, node: exp.Expr) -> Bound: ...
+    def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound: ...
+    def marked(self, column: RelColumn) -> Bound:
+        """The truth that a mark join found."""
+
+    # Types
+
+    def scanned(self, column: Column) -> tuple[str, str]:
+        """Affinity and collation of a table's column."""
+
+    def affinity(self, expr: Expr) -> str:
+        """Of the column that an expression becomes."""
+
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
+        """Type and affinity of a set operation's column. No affinity: nobody may compare it. None: not clear."""
+
+    def looks_alike(self, bound: Bound) -> bool:
+        """Whether equal values of it look the same: only such can be grouped by."""
+
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
+        """Type and affinity of an aggregate's result; refuses what it cannot keep."""
+
+    # Order and frame
+
+    def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey: ...
+    def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
+        """What tells two rows apart by a column, in an order that is the same here and there."""
+
+    def finer(self, node: exp.Expr, bound: Bound) -> list[Term]:
+        """Without a key two rows may be equal by their collations, or as 1 and 1.0 are, and yet differ."""
+
+    def count(self, scope: Scope, node: exp.Expr, word: str) -> int | None:
+        """The number of LIMIT or OFFSET; None where all rows are meant."""
+
+    # Writing
+
+    def write(self, value: Value) -> str: ...
+    def all_rows(self) -> str:
+        """LIMIT of a frame without one."""
+
+    def writer(self, params: Params) -> Writer: ...
