@@ -28,7 +28,8 @@ from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
 from headwater.model.value import Value
 from headwater.pipeline.grid import Grid
-from headwater.sources import open_source
+from headwater.sources import open_doctor, open_source
+from headwater.sources.doctor import Finding, Mended, Scope, State, is_well, mend_all
 
 _err = Console(stderr=True, highlight=False)
 _SOURCES = "sqlite:///file.db or postgresql://host/database; watch and explain take ws://host:port too"
@@ -38,8 +39,30 @@ _EXAMPLES = """examples:
   headwater watch "SELECT id, total FROM orders ORDER BY total DESC LIMIT 10" --source sqlite:///shop.db
   headwater watch "SELECT * FROM orders WHERE status = 'open'" --source ws://127.0.0.1:8080
   headwater explain "SELECT id FROM orders WHERE customer_id = 42" --source sqlite:///shop.db
+  headwater doctor postgresql://me@db.example.org/shop
   headwater detach --source sqlite:///shop.db
 """
+_DOCTOR = """Looks at a database and tells whether live queries will work on it: what is needed, what was found, and the
+exact statement that makes up for the difference. It changes nothing, unless you say --fix.
+
+  ok     nothing to do
+  note   works; here is what to know, or what would be better
+  bad    something will be refused, or is lost: the statement beneath mends it
+
+With --fix every statement is run that needs no decision of yours: settings of the server, rights, replica identities,
+slots whose changes are gone. What is marked (by hand) is never run for you. PostgreSQL lets a role do only what it may:
+to mend as an administrator what Headwater's own role lacks, name that role with --role. With --table only
+those tables are looked at, and mended, that are to be live.
+"""
+_DOCTOR_EXAMPLES = """examples:
+  headwater doctor postgresql://live@db.example.org/shop                          look
+  headwater doctor postgresql://admin@db.example.org/shop --role live --fix       mend, and look again
+  headwater doctor postgresql://live@db.example.org/shop --table orders           one table of many
+  headwater doctor sqlite:///shop.db --json                                       for programs
+
+exit code: 0 when nothing is bad, 1 otherwise
+"""
+_COLOURS = {State.FINE: "green", State.NOTE: "yellow", State.BAD: "bold red"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,6 +107,19 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if run is _explain:
             command.add_argument("--analyze", action="store_true", help="run it once: rows and work of each operator")
+    doctor = commands.add_parser(
+        "doctor",
+        help="what a database needs to be live, what it has, and the statements that fix it",
+        description=_DOCTOR,
+        epilog=_DOCTOR_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    doctor.add_argument("url", metavar="URL", help="sqlite:///file.db or postgresql://host/database")
+    doctor.add_argument("--fix", action="store_true", help="run the statements that need no decision of yours")
+    doctor.add_argument("--table", action="append", default=[], help="only this table (repeat); default: all of them")
+    doctor.add_argument("--role", help="PostgreSQL: the role Headwater connects as, where the address names another")
+    doctor.add_argument("--json", action="store_true", help="for programs: one JSON document a finding")
+    doctor.set_defaults(run=_doctor)
     detach = commands.add_parser("detach", help="remove our triggers and tables from a database")
     detach.add_argument("--source", required=True, metavar="URL")
     detach.add_argument("--json", action="store_true")
@@ -226,6 +262,47 @@ def _verify(args: argparse.Namespace) -> int:
             )
             time.sleep(0.5)
     return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    doctor = open_doctor(args.url, Scope(args.role, tuple(args.table)))
+    try:
+        for mended in mend_all(doctor) if args.fix else ():
+            _err.print(_outcome(mended), soft_wrap=True)
+        findings = doctor.examine()
+    finally:
+        doctor.close()
+    if args.json:
+        for finding in findings:
+            print(json.dumps({**asdict(finding), "state": finding.state.value}))
+    else:
+        Console(highlight=False).print(_examined(findings))
+    return 0 if is_well(findings) else 1
+
+
+def _outcome(mended: Mended) -> Text:
+    finding, refused = mended.finding, mended.refused
+    if refused is not None:
+        return Text.assemble(("refused", "bold red"), f": {finding.fix}\n  {refused}")
+    return Text.assemble(("done", "green"), f": {finding.fix}", f"; then {finding.then}" if finding.then else "")
+
+
+def _examined(findings: Sequence[Finding]) -> RichTable:
+    table = RichTable(show_lines=True)
+    for title in ("", "what", "needed", "found", "fix"):
+        table.add_column(title, overflow="fold")
+    for one in findings:
+        state = Text(one.state.value, _COLOURS[one.state])
+        table.add_row(state, Text(one.subject), Text(one.needed), Text(one.found), Text(_advice(one)))
+    return table
+
+
+def _advice(finding: Finding) -> str:
+    """The statement as it can be copied, then what else there is to do."""
+    by_hand = "(by hand)" if finding.fix and finding.by_hand else ""
+    return "\n".join(
+        part for part in (finding.fix and f"{finding.fix};".replace(";;", ";"), finding.then, by_hand) if part
+    )
 
 
 def _detach(args: argparse.Namespace) -> int:

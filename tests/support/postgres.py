@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,11 @@ VERSIONS = tuple(version for version in ("15" if "15" in BINARIES else "16", "18
 
 
 class Postgres:
-    """One server. `url()` names a database of it."""
+    """One server. `url()` names a database of it. Settings of None are left to the server's own files."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, settings: Mapping[str, str | None] | None = None) -> None:
         self.version = version
+        self._settings = {**_SETTINGS, **(settings or {})}
         self._bin = BINARIES[version]
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -98,8 +99,9 @@ class Postgres:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
-        settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.root)}
-        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        settings = {**self._settings, "port": str(self.port), "unix_socket_directories": str(self.root)}
+        given = [f"{name}={value}" for name, value in settings.items() if value is not None]
+        options = [word for one in given for word in ("-c", one)]
         with (self.root / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._bin / "postgres", "-D", str(self.root / "data"), *options],

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 from headwater.model.errors import SourceError
+from headwater.sources.doctor import EVERYTHING, Doctor, Scope
 from headwater.sources.memory import MemorySource
 from headwater.sources.source import Source
 from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite_doctor import SqliteDoctor
 
 _named: dict[str, MemorySource] = {}
 _lock = threading.Lock()
@@ -25,7 +29,21 @@ def open_source(url: str) -> Source:
         return _memory(rest) if rest else MemorySource()
     if scheme in ("postgresql", "postgres") and "://" in url:
         return _postgres(url)
-    raise SourceError(
+    raise _unknown(url)
+
+
+def open_doctor(url: str, scope: Scope = EVERYTHING) -> Doctor:
+    """For the same addresses, but those in memory, where nothing can be amiss. No file is created."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return SqliteDoctor(Path(unquote(rest[1:])), scope)
+    if scheme in ("postgresql", "postgres") and "://" in url:
+        return _postgres_doctor(url, scope)
+    raise _unknown(url)
+
+
+def _unknown(url: str) -> SourceError:
+    return SourceError(
         f"{url!r} is not the address of a source we know",
         hint="use sqlite:///relative.db, sqlite:////absolute.db, memory://, memory://name or postgresql://host/database",
     )
@@ -33,14 +51,26 @@ def open_source(url: str) -> Source:
 
 def _postgres(url: str) -> Source:
     """The driver is asked for only here: who has no PostgreSQL needs none."""
-    try:
+    with _driver():
         from headwater.sources.postgres.origin import PostgresSource
+    return PostgresSource(url)
+
+
+def _postgres_doctor(url: str, scope: Scope) -> Doctor:
+    with _driver():
+        from headwater.sources.postgres.doctor import PostgresDoctor
+    return PostgresDoctor(url, scope)
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise SourceError(
             f"PostgreSQL needs a driver that is not installed: {error.name}",
             hint="pip install 'headwater[postgres]'",
         ) from None
-    return PostgresSource(url)
 
 
 def _memory(name: str) -> MemorySource:

@@ -14,7 +14,7 @@ from headwater.sources.postgres.shape import OURS
 PREFIX = f"{OURS}.ddl"
 TRIGGER = f"{OURS}_ddl"
 _LOCK = 0x6865_6164  # two pipelines may begin at once
-_CREATE = f"""
+CREATE = f"""
 CREATE SCHEMA IF NOT EXISTS {OURS};
 CREATE OR REPLACE FUNCTION {OURS}.tell_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -32,7 +32,7 @@ def announce(db: Connection) -> bool:
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             if db.execute("SELECT 1 FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone() is None:
-                db.execute(_CREATE.encode())
+                db.execute(CREATE.encode())
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True

@@ -157,7 +157,8 @@ def _shape(
 
 def capturable(db: Connection, name: str) -> Shape:
     """The table of this name, or an error that says why its changes cannot be captured."""
-    shape = next((shape for shape in read_shapes(db).values() if shape.name == name), None)
+    shapes = read_shapes(db)
+    shape = next((shape for shape in shapes.values() if shape.name == name), None)
     if shape is None:
         raise _no_table(db, name)
     if shape.persistence == "u":
@@ -171,17 +172,32 @@ def capturable(db: Connection, name: str) -> Shape:
         raise SourceError(f"tables inherit from {name!r}: its changes cannot be captured", hint="partition it instead")
     if not shape.sent:
         raise SourceError(f"table {name!r} has no columns that replication tells of")
-    _refuse_no_identity(shape)
+    _refuse_no_identity(shape, shapes)
     return shape
 
 
-def _refuse_no_identity(shape: Shape) -> None:
+def _refuse_no_identity(shape: Shape, shapes: Mapping[int, Shape]) -> None:
     """To publish such a table would make its user's updates fail."""
-    if not shape.identity_columns:
+    for one in unidentified(shape, shapes):
         raise SourceError(
-            f"table {shape.name!r} has no replica identity: PostgreSQL would not tell which rows change",
-            hint=f"give it a primary key, or ALTER TABLE {qualified(shape)} REPLICA IDENTITY FULL",
+            f"table {one.name!r} has no replica identity: PostgreSQL would not tell which rows change",
+            hint=f"give it a primary key, or ALTER TABLE {qualified(one)} REPLICA IDENTITY FULL",
         )
+
+
+def unidentified(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
+    """The table, or those of its partitions, whose old images would not name the row: each has an identity of its own,
+    whatever that of the whole."""
+    if not shape.identity_columns:
+        return [shape]
+    named = set(shape.identity_columns if shape.identity != "f" else shape.key)
+    leaves = [one for one in _below(shape, shapes) if one.kind == "r"]
+    return [one for one in leaves if one.identity != "f" and not (named and named <= set(one.identity_columns))]
+
+
+def _below(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
+    parts = [shapes[oid] for oid in sorted(shape.parts) if oid in shapes]
+    return [one for part in parts for one in (part, *_below(part, shapes))]
 
 
 def _no_table(db: Connection, name: str) -> SourceError:

@@ -1,0 +1,50 @@
+"""Is this PostgreSQL ready to be live? The checks of `server_checks` and `table_checks`, in the order in which they
+matter.
+
+It reads catalogs and settings, no row of the user's; what it changes it was told to, statement by statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headwater.sources.doctor import EVERYTHING, Finding, Scope
+from headwater.sources.postgres import server_checks, table_checks
+from headwater.sources.postgres.sessions import Connection, Sessions
+
+_RELOAD = "SELECT pg_reload_conf()"
+CHECKS: tuple[Callable[[Connection, str, Scope], Iterator[Finding]], ...] = (
+    server_checks.version,
+    server_checks.primary,
+    server_checks.encryption,
+    server_checks.wal_level,
+    server_checks.room,
+    server_checks.role,
+    server_checks.database_rights,
+    table_checks.tables,
+    server_checks.event_trigger,
+    server_checks.slots,
+    server_checks.retention,
+    server_checks.collation,
+    table_checks.policies,
+)
+
+
+class PostgresDoctor:
+    def __init__(self, url: str, scope: Scope = EVERYTHING) -> None:
+        self._sessions, self._scope = Sessions(url), scope
+        with self._sessions.lent() as db:
+            self._role = scope.role or server_checks.one(db, "SELECT current_user::text")[0]
+
+    def examine(self) -> tuple[Finding, ...]:
+        with self._sessions.lent() as db:
+            return tuple(finding for check in CHECKS for finding in check(db, self._role, self._scope))
+
+    def mend(self, finding: Finding) -> None:
+        with self._sessions.lent() as db:
+            db.execute(finding.fix.encode())
+            if finding.fix.startswith("ALTER SYSTEM"):
+                db.execute(_RELOAD)
+
+    def close(self) -> None:
+        self._sessions.close()
