@@ -232,11 +232,15 @@ def _assembled(entries: Sequence[Entry], nothing: pa.RecordBatch) -> pa.RecordBa
         targets.append(n)
     if not parts:
         return nothing.slice(0, 0)
-    taken = [rows.take(pa.array(places, pa.int64())) for rows, places, _ in parts.values()]
+    taken = [_taken(rows, places) for rows, places, _ in parts.values()]
     if len(taken) == 1:
         return taken[0]
     targets = [n for _, _, each in parts.values() for n in each]
     return pa.concat_batches(taken).take(pa.array(np.argsort(targets)))
+
+
+def _taken(rows: pa.RecordBatch, places: list[int]) -> pa.RecordBatch:
+    return rows.slice(places[0], 1) if len(places) == 1 else rows.take(pa.array(places, pa.int64()))
 
 
 def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> Run:

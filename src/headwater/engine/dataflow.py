@@ -55,6 +55,8 @@ from headwater.plan.template import Instance, Template
 _FETCH_ROWS_MAX = 64  # a larger frame is read from its bucket at once
 _MANY_ROWS = 1024  # from here on hashing whole columns beats hashing what was encoded, row by row
 
+_GONE_CAME = np.array([False, True])
+
 Bools = npt.NDArray[np.bool_]
 Rows = Mapping[str, Iterable[pa.RecordBatch]]
 Int64s = npt.NDArray[np.int64]
@@ -573,13 +575,20 @@ def blaming(name: str) -> Iterator[None]:
 
 def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
     """The step's rows into the arrangement, in time order: what left a transaction before what came."""
-    order = np.concatenate((changes.old, changes.new))
-    live = np.repeat(np.array([False, True]), len(changes))
-    time = np.lexsort((live, np.concatenate((changes.tx, changes.tx))))
-    order, live = order[time], live[time]
+    if len(changes) == 1:
+        order, live = np.concatenate((changes.old, changes.new)), _GONE_CAME
+    else:
+        order, live = _in_time(changes)
     kept = order >= 0 if mine is None else (order >= 0) & mine[order]
     order, live = order[kept], live[kept]
     arrangement.absorb(hash[order], changes.id[order], live, changes.rows, order)
+
+
+def _in_time(changes: Changes) -> tuple[Int64s, Bools]:
+    order = np.concatenate((changes.old, changes.new))
+    live = np.repeat(np.array([False, True]), len(changes))
+    time = np.lexsort((live, np.concatenate((changes.tx, changes.tx))))
+    return order[time], live[time]
 
 
 def _named(names: Names, id: Uint64s) -> Uint64s:

@@ -26,12 +26,13 @@ from headwater.engine.index import Index, Packed, pack, unpack
 from headwater.engine.index import Kind as Kind
 from headwater.model.emission import Diff, Fields, Result, RowChange
 from headwater.model.keys import Uint64s, hash_hex
-from headwater.model.value import Type, Value, field_type, from_array
+from headwater.model.value import FewRows, Type, Value, field_type, from_array
 from headwater.model.value import field as typed_field
 
 RESULT, INSERT, UPDATE, DELETE = 0, 1, 2, 3
 NOWHERE = -1  # no row, no place: NULL in Arrow
 _FIXED = 7
+_FEW = 16  # edits, below which Python beats the set-up of Arrow and numpy
 _NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 Int64s = npt.NDArray[np.int64]
@@ -137,6 +138,37 @@ def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
 
 
 def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+    if block.types == types and len(block) <= _FEW and block.pool.num_rows <= _FEW:
+        return _few_columns(block)
+    return _many_columns(block, types)
+
+
+def _few_columns(block: Block) -> pa.RecordBatch:
+    """Value by value: what `_many_columns` gives, sooner."""
+    kinds = block.kind.tolist()
+    columns = (block.tx, block.instance, block.old_index, block.index, block.old_hash, block.new_hash)
+    tx, instance, old_index, index, old_hash, new_hash = (column.tolist() for column in columns)
+    whole = [kind == RESULT for kind in kinds]
+    rows = zip(tx, instance, whole, old_index, index, old_hash, new_hash, range(len(block)), strict=True)
+    order = [row[-1] for row in sorted(rows)]
+    fixed = [instance, tx, kinds, old_hash, new_hash]
+    indexes = [[None if at < 0 else at for at in places] for places in (old_index, index)]
+    pool = [column.to_pylist() for column in block.pool.columns]
+    images = [
+        [None if at < 0 else values[at] for at in places]
+        for places in (block.old.tolist(), block.new.tolist())
+        for values in pool
+    ]
+    every = [*fixed, *indexes, *images]
+    return _few_batch(block.types).of([tuple(column[place] for column in every) for place in order])
+
+
+@lru_cache(maxsize=4096)
+def _few_batch(types: tuple[Type, ...]) -> FewRows:
+    return FewRows(edits_schema(types))
+
+
+def _many_columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
     keys = (
         block.tx,
         block.instance,
@@ -201,7 +233,7 @@ def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ..
 
 def _nullable(places: Int64s) -> pa.Array:
     nowhere = places < 0
-    return pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
+    return pa.array(np.where(nowhere, 0, places), mask=nowhere) if nowhere.any() else pa.array(places)
 
 
 def _canonical(tx: Int64s, instance: Int64s, *keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:

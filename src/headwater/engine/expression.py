@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.engine.kernels import Kernel, compile_kernel, evaluate
-from headwater.engine.sqlite_kernel import SqliteKernel
+from headwater.engine.sqlite_kernel import Selected, SqliteKernel
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, to_array
 from headwater.sql.expr import ColumnRef, Expr
 
-_SQLITE_ROWS_MAX = 16  # three expressions take SQLite 4, 25, 217 µs and Arrow 50, 51, 64 µs for 1, 10, 100 rows
+FEW_ROWS = 16  # three expressions take SQLite 4, 25, 217 µs and Arrow 50, 51, 64 µs for 1, 10, 100 rows
 _PYTHON = {Type.INTEGER: int, Type.REAL: float, Type.TEXT: str, Type.BLOB: bytes}
 
 
@@ -50,9 +50,14 @@ class Expressions:
                 columns[n] = column
         return Evaluated(columns, failed)
 
+    def select(self, batch: pa.RecordBatch) -> Selected:
+        """Rows of values, by SQLite, where all expressions are computed ones."""
+        assert self._sqlite is not None
+        return self._sqlite.select(batch)
+
     def _compute(self, sqlite: SqliteKernel, batch: pa.RecordBatch) -> tuple[list[pa.Array], dict[int, str]]:
         kernels = [kernel for kernel in self._kernels if kernel is not None]
-        if len(kernels) == len(self._kernels) and batch.num_rows > _SQLITE_ROWS_MAX:
+        if len(kernels) == len(self._kernels) and batch.num_rows > FEW_ROWS:
             try:
                 return [evaluate(kernel, batch) for kernel in kernels], {}
             except pa.ArrowInvalid:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.expression import Expressions
+from headwater.engine.expression import FEW_ROWS, Expressions
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.expr import Case, Const, Expr
@@ -29,9 +29,18 @@ class Filter:
     def apply(self, batch: pa.RecordBatch) -> Filtered:
         if self._test is None:
             return Filtered(None, {})
+        if batch.num_rows <= FEW_ROWS:
+            return self._apply_few(self._test, batch)
         evaluated = self._test.evaluate(batch)
         passed = np.asarray(evaluated.columns[0].fill_null(0)) != 0  # NULL where it failed
         return Filtered(None if passed.all() else passed, evaluated.failed)
+
+    @staticmethod
+    def _apply_few(test: Expressions, batch: pa.RecordBatch) -> Filtered:
+        """Without a column for what is only asked for its truth."""
+        selected = test.select(batch)
+        passed = [bool(row and row[0]) for row in selected.rows]  # a failed row is empty
+        return Filtered(None if all(passed) else np.array(passed, np.bool_), selected.failed)
 
 
 def _as_truth(where: Expr) -> Expr:

@@ -17,6 +17,7 @@ from headwater.engine.identity import Identified, Int64s, Multiset, identify_key
 from headwater.model.keys import Uint64s
 
 ABSENT = -1
+_FEW = 16  # rows, below which Python beats the set-up of numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,28 @@ def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) ->
 
 def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
     """Sorted so that a removal stands just before the addition it belongs to: by a rename first, else by identity."""
+    return (_pair_few if len(tx) <= _FEW else _pair_many)(rows, tx, found, origin, renamed)
+
+
+def _pair_few(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+    """Row by row: what `_pair_many` gives, sooner."""
+    each = zip(tx.tolist(), origin.tolist(), found.sign.tolist(), renamed.tolist(), strict=True)
+    ordered = sorted((at, who, 0 if sign < 0 else 2 - named, n) for n, (at, who, sign, named) in enumerate(each))
+    pairs: list[tuple[int, int, int]] = []
+    before: tuple[int, int] | None = None  # whose removal came just now
+    for at, who, kind, row in ordered:
+        if kind == 0:
+            pairs.append((row, ABSENT, at))
+        elif before == (at, who):
+            pairs[-1] = (pairs[-1][0], row, at)
+        else:
+            pairs.append((ABSENT, row, at))
+        before = (at, who) if kind == 0 else None
+    table = np.array(pairs, np.int64).reshape(len(pairs), 3)
+    return Changes(rows, found.id, table[:, 0], table[:, 1], table[:, 2])
+
+
+def _pair_many(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
     removal = found.sign < 0
     order = np.lexsort((np.where(removal, 0, 2 - renamed), origin, tx))
     same = (tx[order][1:] == tx[order][:-1]) & (origin[order][1:] == origin[order][:-1])

@@ -1,7 +1,8 @@
 """The payload of a FRAME record: whole transactions as Arrow columns, in sections per table and write partition.
 
     8 bytes: "HWF1", length of the header · header (msgpack): positions, part, sections with their byte ranges
-    then for each section its rows, and its renames where there are any: Arrow IPC streams, each at a multiple of 8
+    then for each section its rows, and its renames where there are any: an Arrow schema and a batch, as in an IPC
+    stream, each at a multiple of 8
 
 A reader decodes the sections it asks for and touches no other byte. The record's checksum guards all of it.
 Never coalesces and never orders: transactions come as they shall be read.
@@ -26,16 +27,20 @@ from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.model.value import Row, to_array
+from headwater.model.value import FewRows, Row, Type, to_array
 
 _PREFIX = struct.Struct("<4sI")
 _MAGIC = b"HWF1"
 _ALIGN_BYTES = 8
+_MESSAGE_PREFIX = 8  # of an Arrow message: a mark, then the length of what describes it; a schema has no more
 _ORDINALS_MAX = 1 << 16
+_FEW = 16  # rows, below which Arrow takes them sooner as rows
 _SPLIT_SLACK = 1.25  # pieces of equal count differ in bytes
 
 TX, DIFF = pa.field("tx", pa.int64()), pa.field("diff", pa.int8())
 RENAMES = pa.schema([TX, pa.field("old_hash", pa.uint64()), pa.field("new_hash", pa.uint64())])
+
+_RENAMES_WRITTEN = RENAMES.serialize().to_pybytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +139,14 @@ class _Body:
         self.chunks: list[bytes | memoryview] = []
         self.size = 0
 
-    def place(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Adds the batch as an IPC stream; says where it is."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        encoded = memoryview(sink.getvalue())
+    def place(self, batch: pa.RecordBatch, schema: bytes) -> tuple[int, int]:
+        """Adds the batch, behind its schema; says where they are."""
+        encoded = memoryview(batch.serialize())
         padding = _padding(self.size)
         begin = self.size + len(padding)
-        self.chunks += [padding, encoded]
-        self.size = begin + len(encoded)
-        return begin, len(encoded)
+        self.chunks += [padding, schema, encoded]
+        self.size = begin + len(schema) + len(encoded)
+        return begin, len(schema) + len(encoded)
 
 
 _Encode = Callable[[Sequence[Transaction]], _Body]
@@ -212,6 +214,8 @@ class _Layout:
     def __init__(self, table: Table) -> None:
         self.types = [column.type for column in table.columns]
         self.schema = pa.schema([*table.arrow, TX, DIFF])
+        self.written = self.schema.serialize().to_pybytes()
+        self.few = FewRows(self.schema)
         places = [table.index(name) for name in table.identity]
         self.identity: Callable[[Row], Row] = _picker(places)
         self.collations = [table.columns[place].collation for place in places]
@@ -232,8 +236,9 @@ def _encode_body(transactions: Sequence[Transaction], tables: Mapping[str, Table
     body = _Body()
     for (name, partition), rows in _gather(transactions, tables, partitions).items():
         table = tables[name]
-        span = body.place(_rows_batch(rows, _layout(table)))
-        renames = body.place(_renames_batch(rows.renames)) if rows.renames else None
+        layout = _layout(table)
+        span = body.place(_rows_batch(rows, layout), layout.written)
+        renames = body.place(_renames_batch(rows.renames), _RENAMES_WRITTEN) if rows.renames else None
         body.sections.append(_SectionHeader(name, partition, table.schema_id, span, renames))
     return body
 
@@ -273,6 +278,9 @@ def _add(rows: _Rows, change: Change, ordinal: int, layout: _Layout) -> None:
 
 
 def _rows_batch(rows: _Rows, layout: _Layout) -> pa.RecordBatch:
+    if len(rows.images) <= _FEW and Type.ANY not in layout.types:
+        images = zip(rows.images, rows.txs, rows.diffs, strict=True)
+        return layout.few.of((*image, tx, diff) for image, tx, diff in images)
     columns = zip(*rows.images, strict=True)
     arrays = [to_array(column, type) for column, type in zip(columns, layout.types, strict=True)]
     arrays += [pa.array(rows.txs, pa.int64()), pa.array(rows.diffs, pa.int8())]
@@ -326,13 +334,20 @@ def _read_batch(header: _SectionHeader, span: tuple[int, int], body: pa.Buffer) 
         raise _malformed(
             f"its section for table {header.table} should fill bytes {begin} to {begin + length} of {body.size}"
         )
+    raw = body.slice(begin, length)
+    schema_bytes = _MESSAGE_PREFIX + int.from_bytes(raw[4:_MESSAGE_PREFIX], "little")
     try:
-        with pa.ipc.open_stream(body.slice(begin, length)) as stream:
-            batch = stream.read_next_batch()
+        schema = _schema(raw[:schema_bytes].to_pybytes())
+        batch = pa.ipc.read_record_batch(raw[schema_bytes:], schema)
         batch.validate()
-    except (pa.ArrowException, OSError, StopIteration) as error:
+    except (pa.ArrowException, OSError, EOFError) as error:
         raise _malformed(f"its section for table {header.table} is no Arrow stream: {error}") from error
     return batch
+
+
+@functools.lru_cache(maxsize=4096)
+def _schema(raw: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(raw))
 
 
 def _with_tx(batch: pa.RecordBatch, place: int, offset: int) -> pa.RecordBatch:
