@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
@@ -108,6 +109,22 @@ def test_forgetting_prunes_all_but_the_last_row(
     assert [item.position for item in source.changes(50, 5)] == [51]
     with pytest.raises(SourceError, match="gone"):
         source.changes(10, 0)
+
+
+def test_changes_that_another_server_removed_are_missed_aloud(
+    source: SqliteSource, db: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MIN", 1)
+    db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+    source.capture("t")
+    start = source.position()
+    db.execute("INSERT INTO t VALUES (1)")
+    (first,) = source.changes(start, 1)
+    db.executemany("INSERT INTO t VALUES (?)", [(2,), (3,), (4,)])
+    with contextlib.closing(SqliteSource(path)) as another:
+        another.forget(another.position())
+    with pytest.raises(SourceError, match=f"after position {first.position} are gone"):
+        source.changes(first.position, 1)
 
 
 def test_detaching_leaves_the_database_as_it_was(source: SqliteSource, db: sqlite3.Connection) -> None:

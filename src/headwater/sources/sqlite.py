@@ -148,7 +148,9 @@ class SqliteSource(SqliteOrigin):
         del ends[bisect_left(ends, decoder.position + ROWS_MAX) + 1 :]
         if not ends or ends[-1] < min(decoder.position + ROWS_MAX, upto):
             ends.append(upto)
-        return decoder.decode(read_log(db, decoder.position, ends[-1]), ends)
+        rows = read_log(db, decoder.position, ends[-1])
+        self._refuse_gap(decoder.position, rows[0][0] if rows else ends[-1] + 1)
+        return decoder.decode(rows, ends)
 
     def _follow_schema(self) -> None:
         """Brings the captures up to date with their tables. Waits for a capture that is under way."""

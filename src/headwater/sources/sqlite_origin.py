@@ -163,10 +163,16 @@ class SqliteOrigin(Writing):
 
     def _refuse_pruned(self, db: sqlite3.Connection, after: int) -> None:
         first = db.execute(f"SELECT min(seq) FROM {LOG}").fetchone()[0]
-        if first is not None and first > after + 1:
+        if first is not None:
+            self._refuse_gap(after, first)
+
+    def _refuse_gap(self, after: int, first: int) -> None:
+        """Positions have no gaps but where rows were removed."""
+        if first > after + 1:
             raise SourceError(
                 f"the changes after position {after} are gone: the log begins at {first}",
-                hint="start again with a fresh data directory",
+                hint="start again with a fresh data directory; if another Headwater serves this database from a data "
+                "directory of its own, stop it: it removes what it has read",
             )
 
     def _load(self, db: sqlite3.Connection, decoder: Decoder) -> None:
