@@ -148,6 +148,9 @@ class Replay:
             return self.latest
         part = slice(self.remembered, self.reached)
         self.remembered = self.reached
+        if part.stop - part.start == 1:
+            self._remember(int(self.changes.old[part.start]), int(self.changes.new[part.start]))
+            return self.latest
         tx, old, new = self.changes.tx[part], self.changes.old[part], self.changes.new[part]
         rows, left = np.concatenate((old, new)), np.repeat(np.array([True, False]), len(tx))
         order = np.lexsort((~left, np.concatenate((tx, tx))))
@@ -155,6 +158,12 @@ class Replay:
         now = np.where(left, NOWHERE, rows)[order]
         self.latest.update(zip(self.changes.id[rows[order]].tolist(), now.tolist(), strict=True))
         return self.latest
+
+    def _remember(self, old: int, new: int) -> None:
+        if old >= 0:
+            self.latest[self.ids[old]] = NOWHERE
+        if new >= 0:
+            self.latest[self.ids[new]] = new
 
     def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
         if self._beyond(group, pairs):
