@@ -22,7 +22,7 @@ from rich.table import Table
 
 import headwater
 from bench import commits
-from headwater.model.emission import Diff, Emission
+from headwater.model.emission import Diff, Emission, RowChange
 
 _RATE = 100.0
 _EPOCH_S = 8.0
@@ -51,14 +51,19 @@ def run(seconds: float, out: Path) -> None:
     (out / "latency.json").write_text(json.dumps({name: _figures(seen) for name, seen in measured.items()}, indent=1))
 
 
+def _committing(change: RowChange) -> float:
+    at = (change.new or {}).get("committing")
+    return at if isinstance(at, float) else 0.0
+
+
 def _headwater(seconds: float, options: dict[str, Any]) -> Seen:
     seen: Seen = []
 
     def note(emission: Emission | None) -> None:
         if isinstance(emission, Diff):
             now = time.monotonic()
-            newest = max((c.new or {}).get("committing", 0.0) or 0.0 for c in emission.changes)
-            seen.append((now, now - float(newest)))
+            newest = max(_committing(c) for c in emission.changes)
+            seen.append((now, now - newest))
 
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "bench.db"

@@ -71,8 +71,12 @@ MEANS = """
     real: (value) => (Object.is(value, -0) ? "-0.0" : String(value).toLowerCase().replace("infinity", "inf")),
     text: (value) => value,
     blob: (value) => Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(""),
-    decimal: (value) => value.text,
+    boolean: (value) => (value === true ? "True" : value === false ? "False" : "neither"),
+    json: (value) => (typeof value.value === "object" ? value.text : "not parsed"),
+    array: (value) => value.map((each) => (Array.isArray(each) ? meanings.array(each) : String(each ?? ""))).join("|"),
   };
+  const texts = ["decimal", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "verbatim"];
+  for (const kind of texts) meanings[kind] = (value) => value.text;
   for (const { name, wire, kind, meaning } of cases) {
     const value = headwater.decodeValue(wire);
     check(name, meanings[kind](value) === meaning);

@@ -13,7 +13,7 @@ from headwater.engine.arrangement import Arrangement
 from headwater.engine.work import Work
 from headwater.model.keys import encode_row
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row, Type
+from headwater.model.value import Row, Type, pack_any
 from tests.engine.world import FUZZ, batch_of
 
 TABLE = Table(
@@ -95,7 +95,7 @@ def test_a_new_schema_changes_rows_in_place() -> None:
     absorb(arrangement, [((1, "x", 7), True), ((2, "y", None), True), ((3, "z", 9), True)])
     wider = Table(
         "t",
-        (TABLE.columns[0], TABLE.columns[1], Column("v", Type.ANY), Column("w", Type.TEXT, default="d")),
+        (TABLE.columns[0], TABLE.columns[1], Column("v", Type.ANY), Column("w", Type.TEXT, filler=pack_any("d"))),
         ("id",),
     )
     arrangement.define(wider)

@@ -17,7 +17,7 @@ from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.errors import Corrupt
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row, Type
+from headwater.model.value import Row, Type, pack_any
 from headwater.plan.planner import Planned, plan
 from tests.engine.test_dataflow import check, oracle_of, start
 from tests.engine.world import FUZZ, KEYS, Origin, Subscriber, batch_of, deliver, delta_of, random_plan, table_of
@@ -299,7 +299,7 @@ def turned(table: Table, name: str) -> Table:
 
 
 def widened(table: Table) -> Table:
-    added = Column(f"n{len(table.columns)}", Type.TEXT, "TEXT", default="new")
+    added = Column(f"n{len(table.columns)}", Type.TEXT, "TEXT", filler=pack_any("new"))
     return replace(table, columns=(*table.columns, added), schema_id=table.schema_id + 1)
 
 

@@ -16,7 +16,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.keys import hash_row
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row, Type, Value
+from headwater.model.value import Row, Type, Value, pack_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _event(data: Mapping[str, Any]) -> Event:
         return Subscribe(data["subscribe"])
     if "alter" in data:
         table, column, [default] = data["alter"]
-        return Alter(table, replace(_column(column), default=_value(default)))
+        return Alter(table, replace(_column(column), filler=pack_any(_value(default))))
     return Unsubscribe(data["unsubscribe"]) if "unsubscribe" in data else Reload()
 
 

@@ -22,7 +22,7 @@ class _Added:
     def __init__(self) -> None:
         self.count, self.total, self.real = 0, Fraction(0), False
 
-    def step(self, value: Value) -> None:
+    def step(self, value: int | float | str | bytes | None) -> None:
         if value is None:
             return
         number = value if isinstance(value, int | float) else _number(value)

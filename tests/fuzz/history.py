@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row
+from headwater.model.value import Row, pack_any
 from tests.fuzz.case import TYPES, Alter, Commit, Event, Query, Reload, Rows, Subscribe, Unsubscribe
 from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
 from tests.fuzz.oracle import Oracle
@@ -59,7 +59,7 @@ class History:
         table = self.chance.pick(list(self.rows.tables.values()))
         declared = self.chance.pick([type for type in DOMAINS if type])
         default = self.chance.pick((None, *DOMAINS[declared]))
-        column = Column(f"more{len(table.columns)}", TYPES[declared], declared, default=default)
+        column = Column(f"more{len(table.columns)}", TYPES[declared], declared, filler=pack_any(default))
         alter = Alter(table.name, column)
         self.rows.alter(alter)
         self.oracle.alter(alter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
+from decimal import Decimal
 
 import msgspec
 import pyarrow as pa
@@ -19,7 +20,8 @@ from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row, Type, Value, field_type, from_array
+from headwater.model.value import Row, Type, Value, field_type, from_array, pack_any
+from tests.support.values import OF_TYPE
 
 FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 
@@ -32,6 +34,7 @@ TABLES = {table.name: table for table in (KEYED, NOCASE, PAIR, EVERY)}
 integers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 values: dict[Type, st.SearchStrategy[Value]] = {
+    **OF_TYPE,
     Type.INTEGER: integers,
     Type.REAL: st.floats(),
     Type.TEXT: texts,
@@ -66,7 +69,9 @@ transactions = st.lists(
 
 def exact(value: Value) -> object:
     """Equal only where the bits are."""
-    return struct.pack("<d", value) if isinstance(value, float) else (type(value), value)
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    return pack_any(value) if isinstance(value, Decimal | tuple) else (type(value), value)
 
 
 def images(batch: pa.RecordBatch) -> list[tuple[object, ...]]:

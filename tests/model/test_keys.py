@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given, settings
@@ -19,22 +20,9 @@ from headwater.model.keys import (
     hash_row,
 )
 from headwater.model.value import Type, Value, to_array
+from tests.support.values import BLOBS, EVERY, INTEGERS, OF_TYPE, REALS, TEXTS
 
 COLLATIONS = ("BINARY", "NOCASE", "RTRIM")
-INTEGERS = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(-3, 3),
-    st.integers(-1025, 1025).map(lambda n: max(-(2**63), min(2**63 - 1, 2**53 + n))),
-    st.integers(0, 3000).map(lambda n: 2**63 - 1 - n),
-)
-REALS = st.one_of(
-    st.floats(allow_nan=False),
-    st.sampled_from([0.0, -0.0, 1.0, 2.0**53, 2.0**63, -(2.0**63), float("inf"), float("-inf"), 5e-324]),
-    INTEGERS.map(float),
-)
-TEXTS = st.one_of(st.text(max_size=6), st.text(alphabet="aAbBZz \x00é", max_size=5))
-BLOBS = st.binary(max_size=5)
-STRATEGY = {Type.INTEGER: INTEGERS, Type.REAL: REALS, Type.TEXT: TEXTS, Type.BLOB: BLOBS}
 VALUES: st.SearchStrategy[Value] = st.one_of(st.none(), INTEGERS, REALS, TEXTS, BLOBS)
 
 
@@ -91,7 +79,7 @@ def test_rows_order_by_their_first_difference(a: tuple[Value, ...], b: tuple[Val
 
 
 def columns_of(type: Type) -> st.SearchStrategy[list[Value]]:
-    value: st.SearchStrategy[Value] = VALUES if type is Type.ANY else st.one_of(st.none(), STRATEGY[type])
+    value: st.SearchStrategy[Value] = EVERY if type is Type.ANY else st.one_of(st.none(), OF_TYPE[type])
     return st.one_of(st.lists(value, max_size=8), st.lists(value, min_size=30, max_size=40))
 
 
@@ -123,7 +111,8 @@ def test_a_hash_is_stable_for_ever() -> None:
     assert hash_row((42,), ("BINARY",)) == hash_encoded(encode_value(42))
 
 
-def test_nan_is_null() -> None:
-    assert encode_value(float("nan")) == encode_value(None)
-    nans = to_array([float("nan")] * 30, Type.REAL)
-    assert encode_columns([nans], [Type.REAL], ["BINARY"]) == [encode_value(None)] * 30
+def test_nan_is_one_value_above_all_numbers() -> None:
+    nan, infinity = float("nan"), float("inf")
+    assert encode_value(infinity) < encode_value(nan) == encode_value(-nan) == encode_value(Decimal("NaN"))
+    nans = to_array([nan, -nan] * 15, Type.REAL)
+    assert encode_columns([nans], [Type.REAL], ["BINARY"]) == [encode_value(nan)] * 30

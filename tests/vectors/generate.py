@@ -3,7 +3,7 @@
 `apply*.json`: cases of `{name, state, emission, expected}`. `emission` is a message of the wire (rows as arrays, values
 tagged); the rows of `state` and `expected` are objects; `expected` is the word "resync" where the emission is refused.
 `values.json`: cases of `{name, wire, kind, meaning}`. `meaning` is text: digits of an integer or decimal, hex of bytes,
-`repr` of a float.
+`repr` of a float, elements of an array between bars.
 
 Run `python tests/vectors/generate.py` after a change of `apply`, and read the diff like code.
 """
@@ -292,6 +292,17 @@ def value_case(name: str, wire: Json, kind: str, meaning: str) -> Json:
     return {"name": name, "wire": wire, "kind": kind, "meaning": meaning}
 
 
+TEXTS = (
+    ("a date", "date", "2024-02-29"),
+    ("a time of day", "time", "12:34:56.000789"),
+    ("a moment without a zone", "timestamp", "2024-02-29T12:34:56.000789"),
+    ("a moment", "timestamptz", "2024-02-29T12:34:56+00:00"),
+    ("an interval", "interval", "P1Y2M-3DT4H5M6.7S"),
+    ("a UUID", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ("JSON", "json", '{"b": [1, null]}'),
+)
+
+
 def values() -> list[Json]:
     return [
         value_case("null", None, "null", ""),
@@ -320,6 +331,13 @@ def values() -> list[Json]:
         value_case(
             "a decimal no double holds", {"$decimal": "0.1000000000000000055"}, "decimal", "0.1000000000000000055"
         ),
+        value_case("a decimal that is no number", {"$decimal": "NaN"}, "decimal", "NaN"),
+        value_case("true", True, "boolean", "True"),
+        value_case("false", False, "boolean", "False"),
+        *(value_case(name, {f"${kind}": text}, kind, text) for name, kind, text in TEXTS),
+        value_case("an address", {"$verbatim": ["inet", "10.0.0.1/24"]}, "verbatim", "10.0.0.1/24"),
+        value_case("infinity as a date", {"$verbatim": ["date", "infinity"]}, "verbatim", "infinity"),
+        value_case("an array", {"$array": [1, None, {"$decimal": "1.50"}, {"$array": ["x"]}]}, "array", "1||1.50|x"),
     ]
 
 

@@ -11,6 +11,7 @@ from headwater.client.session import ClientSession
 from headwater.gateway.server import Server
 from headwater.gateway.status import status
 from headwater.model.emission import Fields
+from headwater.model.natural import natural
 from headwater.model.value import Value
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.wholistic import WHOLISTIC
@@ -40,7 +41,7 @@ class Embedded:
 
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
         answer = self._pipeline.source.query(sql, params)
-        return tuple(answer.columns), list(answer.rows), answer.position
+        return tuple(answer.columns), [tuple(map(natural, row)) for row in answer.rows], answer.position
 
     def execute(self, sql: str, params: Params) -> int:
         return self._pipeline.source.execute(sql, params)
@@ -67,7 +68,7 @@ class Embedded:
             sql if asked else effective_sql(planned.template, planned.instance), params if asked else ()
         )
         names = [output.name for output in planned.template.outputs]
-        rows: list[Fields] = [dict(zip(names, row, strict=True)) for row in answer.rows]
+        rows: list[Fields] = [dict(zip(names, map(natural, row), strict=True)) for row in answer.rows]
         return Effective(rows, answer.position, planned.template.ordered)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from headwater.client.live import LiveResult
 from headwater.model.emission import Emission
+from headwater.model.natural import natural_emission
 
 
 class ClientSession:
@@ -33,7 +34,7 @@ class ClientSession:
     def emit(self, subscription: str, emission: Emission) -> None:
         with self.changed:
             if live := self.lives.get(subscription):
-                live.offer(emission)
+                live.offer(natural_emission(emission))
                 self._touched.add(subscription)
 
     def ready(self, subscription: str, position: int) -> None:

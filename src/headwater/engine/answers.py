@@ -16,6 +16,7 @@ from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entr
 from headwater.engine.order import longest_rising
 from headwater.engine.replay import Edit, block_of
 from headwater.model.keys import hash_encoded
+from headwater.model.packing import storable, stored
 from headwater.model.value import Row, Type, pack_any, to_array
 from headwater.model.value import field as typed_field
 
@@ -98,11 +99,14 @@ class Answers:
 
     def save(self) -> bytes:
         return msgspec.msgpack.encode(
-            [(id, one.template, one.ordered, one.rows, one.seq, one.prev) for id, one in self._windows.items()]
+            [
+                (id, one.template, one.ordered, [storable(row) for row in one.rows], one.seq, one.prev)
+                for id, one in self._windows.items()
+            ]
         )
 
     def load(self, document: bytes) -> None:
-        for id, template, ordered, rows, seq, prev in msgspec.msgpack.decode(document):
+        for id, template, ordered, rows, seq, prev in msgspec.msgpack.decode(document, ext_hook=stored):
             known = [tuple(row) for row in rows]
             self._windows[id] = Answered(template, ordered, known, hashes_of(known), seq, prev)
 

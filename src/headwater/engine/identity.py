@@ -10,17 +10,20 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from headwater.model.interval import Interval
 from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
-from headwater.model.value import Type, Value, from_array, to_array
+from headwater.model.value import Type, Value, from_array, pack_any, to_array
 
 Int64s = npt.NDArray[np.int64]
+_LOOSE = frozenset({Type.REAL, Type.ANY, Type.NUMERIC, Type.INTERVAL})
 
 
 def key_hashes(table: Table, rows: pa.RecordBatch) -> Uint64s:
@@ -50,12 +53,15 @@ def row_hashes(table: Table, rows: pa.RecordBatch) -> RowHashes:
 def _exact(array: pa.Array, type: Type) -> list[bytes]:
     """The same bytes whether the column is of its values' type or ANY."""
     encoded = encode_columns([array], [type], ["BINARY"])
-    if type not in (Type.REAL, Type.ANY):
+    if type not in _LOOSE:
         return encoded
-    return [each + _real_mark(value) for each, value in zip(encoded, from_array(array, type), strict=True)]
+    return [each + _mark(value) for each, value in zip(encoded, from_array(array, type), strict=True)]
 
 
-def _real_mark(value: Value) -> bytes:
+def _mark(value: Value) -> bytes:
+    """What equality does not see: a point, a minus before zero, the scale of a decimal, days in place of months."""
+    if isinstance(value, Decimal | Interval):
+        return pack_any(value) or b""
     if not isinstance(value, float):
         return b""
     return b"z" if value == 0 and math.copysign(1, value) < 0 else b"r"

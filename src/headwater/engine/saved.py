@@ -108,9 +108,7 @@ def saved_state(
 
 
 def _table_document(table: Table) -> _TableDocument:
-    columns = [
-        _ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, pack_any(c.default)) for c in table.columns
-    ]
+    columns = [_ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, c.filler) for c in table.columns]
     return _TableDocument(table.name, columns, table.key, table.schema_id, table.dialect)
 
 
@@ -139,9 +137,7 @@ def _instance(read: _WindowDocument) -> Instance:
 
 
 def _table(read: _TableDocument) -> Table:
-    columns = tuple(
-        Column(c.name, c.type, c.declared, c.collation, c.nullable, unpack_any(c.default)) for c in read.columns
-    )
+    columns = tuple(Column(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in read.columns)
     return Table(read.name, columns, read.key, read.schema_id, read.dialect)
 
 

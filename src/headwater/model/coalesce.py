@@ -8,8 +8,9 @@ then each key tells its own story.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from headwater.model.change import Change, Transaction
@@ -31,17 +32,22 @@ def coalesce(transaction: Transaction, tables: Mapping[str, Table]) -> Transacti
 
 
 def same(a: Row | None, b: Row | None) -> bool:
-    """Equal to the bit: 1 is not 1.0, 0.0 is not -0.0."""
+    """Equal to the bit: 1 is not 1.0, 0.0 is not -0.0, and the decimal 1.0 is not 1.00."""
     if a is None or b is None:
         return a is b
     return _exact(a) == _exact(b)
 
 
 def _exact(row: Row) -> tuple[Any, ...]:
-    return tuple((type(v), struct.pack(">d", v) if isinstance(v, float) else v) for v in row)
+    return tuple([(type(v), _EXACTLY[type(v)](v) if type(v) in _EXACTLY else v) for v in row])
+
+
+_EXACTLY: dict[type, Callable[[Any], Any]] = {float: struct.Struct(">d").pack, Decimal: str}
 
 
 def _folded(value: Value, collation: str) -> Value:
+    if value != value:
+        return "NaN"  # which is one value
     if collation == "NOCASE" and isinstance(value, str):
         return "".join(c.lower() if c.isascii() else c for c in value)
     return value

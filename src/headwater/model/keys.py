@@ -1,14 +1,20 @@
 """One encoding of values for identity, equality and order: bytes that memcmp in SQLite's order.
 
-Equal bytes mean equal values: 1 and 1.0 are one key, and so are -0.0 and 0.0. The encodings of two different values are
-never prefixes of each other, so rows are plain concatenations and DESC is every byte inverted. It never decodes.
+Equal bytes mean equal values: 1, 1.0 and the decimal 1.00 are one key, and so are -0.0 and 0.0, and NaN is one value
+above all numbers. Booleans and moments are the whole numbers that Arrow holds for them, an interval is its measure.
+The encodings of two different values are never prefixes of each other unless 0xff follows, which begins no value: so
+rows are plain concatenations and DESC is every byte inverted. It never decodes.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from headwater.model.value import Row, Type, Value, from_array
+from headwater.model.interval import Interval
+from headwater.model.moments import days_of, moment_us_of, time_us_of
+from headwater.model.packing import pack_any
+from headwater.model.value import COUNTED, Row, Type, Value, from_array
+from headwater.model.verbatim import Verbatim
 from headwater.model.xxh3 import hash_array
 
 _NUMBER, _TEXT, _BLOB = b"\x02", b"\x03", b"\x04"
@@ -25,7 +35,14 @@ _END = b"\x00\x00"
 _INVERTED = bytes(255 - byte for byte in range(256))
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
+_NAN = _ALL  # above infinity in the ordered form
+_REST = b"\xff"  # more of a number follows, that neither double nor residual tells
+_RESIDUAL_MAX = (1 << 16) - 1
+_EXPONENT_BIAS = 1 << 31
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _NUMBERS = np.dtype([("tag", "u1"), ("ordered", ">u8"), ("residual", ">u2")])
+_STRINGS = frozenset({Type.TEXT, Type.BLOB})
+_AS_TEXT = frozenset({Type.UUID, Type.JSON})
 _SCALAR_ROWS_MAX = 24  # below it Python beats the set-up of the vectorised form
 _HASHED_ROWS_MIN = 512  # below it one call a row beats the set-up of hashing all at once
 _CHUNK_ROWS = 1 << 14  # hashed at once: their encodings need not all be there together
@@ -36,15 +53,16 @@ Uint64s = npt.NDArray[np.uint64]
 def encode_value(
     value: Value, *, collation: str = "BINARY", descending: bool = False, nulls_first: bool = True
 ) -> bytes:
-    """One value. NaN is NULL, as in SQLite."""
-    if value is None or value != value:
+    if value is None:
         return _NULL_FIRST if nulls_first else _NULL_LAST
     if isinstance(value, str):
         encoded = _TEXT + _collated(value.encode("utf-8", "surrogatepass"), collation) + _END
     elif isinstance(value, bytes):
         encoded = _BLOB + _escaped(value) + _END
-    else:
+    elif isinstance(value, int | float):
         encoded = _number(value)
+    else:
+        encoded = _ENCODERS[type(value)](value)
     return encoded.translate(_INVERTED) if descending else encoded
 
 
@@ -120,9 +138,59 @@ def _number(value: int | float) -> bytes:
         if int(double) > value:
             double = math.nextafter(double, -math.inf)
         residual = value - int(double)
-    (bits,) = struct.unpack(">Q", struct.pack(">d", double))
-    ordered = bits ^ _ALL if bits & _SIGN else bits | _SIGN
-    return _NUMBER + struct.pack(">QH", ordered, residual)
+    return _NUMBER + struct.pack(">QH", _ordered(double), residual)
+
+
+def _ordered(double: float) -> int:
+    if double != double:
+        return _NAN
+    bits: int = struct.unpack(">Q", struct.pack(">d", double))[0]
+    return bits ^ _ALL if bits & _SIGN else bits | _SIGN
+
+
+def _decimal(value: Decimal) -> bytes:
+    """As a number; what neither its double nor its residual tells comes behind, by magnitude and digits."""
+    if not value.is_finite():
+        return _number(float(value))
+    double = _floor(value)
+    above = _EXACT.subtract(value, Decimal(double))
+    residual = min(int(above), _RESIDUAL_MAX)
+    rest = _EXACT.subtract(above, Decimal(residual))
+    return _NUMBER + struct.pack(">QH", _ordered(double + 0.0), residual) + (_more(rest) if rest else b"")
+
+
+def _floor(value: Decimal) -> float:
+    """The largest finite double at or below, but for what is below all of them."""
+    double = min(float(value), math.nextafter(math.inf, 0))
+    return math.nextafter(double, -math.inf) if Decimal(double) > value else double
+
+
+def _more(rest: Decimal) -> bytes:
+    digits = "".join(map(str, rest.as_tuple().digits)).rstrip("0").encode()
+    return _REST + struct.pack(">I", rest.adjusted() + _EXPONENT_BIAS) + digits + _END
+
+
+def _verbatim(value: Verbatim) -> bytes:
+    moment = _MOMENTS.get(value.type)
+    return _number(moment(value)) if moment is not None else encode_value(value.text)
+
+
+_MOMENTS: dict[str, Callable[[Any], int]] = {
+    "date": days_of,
+    "time": time_us_of,
+    "timestamp": moment_us_of,
+    "timestamptz": moment_us_of,
+}
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    Decimal: _decimal,
+    date: lambda value: _number(days_of(value)),
+    time: lambda value: _number(time_us_of(value)),
+    datetime: lambda value: _number(moment_us_of(value)),
+    Interval: lambda value: _decimal(Decimal(value.measure_us)),
+    UUID: lambda value: encode_value(str(value)),
+    Verbatim: _verbatim,
+    tuple: lambda value: encode_value(pack_any(value)),
+}
 
 
 def _escaped(raw: bytes) -> bytes:
@@ -154,19 +222,25 @@ def _values(array: pa.Array, type: Type, collation: str, descending: bool, nulls
 
 def _column(array: pa.Array, type: Type, collation: str, descending: bool, nulls_first: bool) -> pa.Array:
     """The encoded values as large binary, with no NULL among them."""
+    if type in COUNTED:
+        array, type = array.view(COUNTED[type]).cast(pa.int64()), Type.INTEGER
+    elif type in _AS_TEXT:
+        type, collation = Type.TEXT, "BINARY"
     if type is Type.INTEGER or type is Type.REAL:
         return _numbers(array, type, descending, nulls_first)
-    if type is not Type.ANY and not descending and not _irregular(array, type, collation):
+    if type in _STRINGS and not descending and not _irregular(array, type, collation):
         return _strings(array, type, collation, nulls_first)
     return pa.array(_values(array, type, collation, descending, nulls_first), pa.large_binary())
 
 
 def _numbers(array: pa.Array, type: Type, descending: bool, nulls_first: bool) -> pa.Array:
-    null = array.is_null(nan_is_null=True)
+    null = array.is_null()
     numbers = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
     doubles, residuals = _floors(numbers) if type is Type.INTEGER else (numbers + 0.0, 0)
     bits = doubles.view(np.uint64)
     ordered = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(_SIGN))
+    if type is Type.REAL:
+        ordered = np.where(np.isnan(doubles), np.uint64(_NAN), ordered)
     table = np.empty(len(array), _NUMBERS)
     table["tag"], table["ordered"], table["residual"] = _NUMBER[0], ordered, residuals
     raw = ~table.view(np.uint8) if descending else table

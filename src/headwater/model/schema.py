@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from headwater.model.value import Type, field
+from headwater.model.value import Type, Value, field, unpack_any
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`declared` is the origin's own word for the type; `default` is the value that rows older than the column hold."""
+    """`declared` is the origin's own word for the type; `filler` is the value that rows older than the column hold,
+    packed: codecs know no union of all that a value may be."""
 
     name: str
     type: Type
     declared: str = ""
     collation: str = "BINARY"
     nullable: bool = True
-    default: Any = None  # a Value; codecs know no union of text and bytes
+    filler: bytes | None = None
+
+    @property
+    def default(self) -> Value:
+        """`filler`, unpacked."""
+        value: Value = unpack_any(self.filler)
+        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,56 @@
-"""Values and their types: what a column may hold, how Arrow holds it, how a value of no fixed type is packed.
+"""Values and their types: what a column may hold, and how Arrow holds it.
 
-`ANY` columns (SQLite's mixed columns) are Arrow binary: one tag byte and the value. NULL is Arrow's null, never a tag.
+| type | Python | Arrow |
+|---|---|---|
+| INTEGER, REAL, TEXT, BLOB | int, float, str, bytes | int64, float64, large_string, large_binary |
+| BOOLEAN | bool | bool |
+| NUMERIC | Decimal, any scale, NaN and infinity too | large_string: its digits as SQL writes them |
+| DATE, TIME | date, time | date32, time64[us] |
+| TIMESTAMP, TIMESTAMPTZ | datetime, the latter in UTC | timestamp[us], timestamp[us, UTC] |
+| INTERVAL | Interval | large_binary: months and days in 4 bytes each, microseconds in 8 |
+| UUID | UUID | large_string: 36 small characters |
+| JSON | Verbatim | large_string: the text |
+| OTHER | Verbatim; tuples for arrays | large_binary, packed: only the origin computes with it |
+| ANY | any of them, as the row tells (SQLite's mixed columns) | large_binary, packed |
+
+A moment that Python's types do not reach is Verbatim too, and a number like all others in Arrow: see `moments`.
+NULL is None, and Arrow's null.
 """
 
 from __future__ import annotations
 
 import enum
-import struct
-from collections.abc import Iterable, Sequence
-from typing import assert_never
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
-Value = None | int | float | str | bytes
+from headwater.model.interval import Interval
+from headwater.model.moments import date_of, days_of, moment_of, moment_us_of, time_of, time_us_of
+from headwater.model.packing import pack_any as pack_any
+from headwater.model.packing import pack_number
+from headwater.model.packing import unpack_any as unpack_any
+from headwater.model.verbatim import Verbatim
+
+Value = (
+    None
+    | bool
+    | int
+    | float
+    | str
+    | bytes
+    | Decimal
+    | date
+    | time
+    | datetime
+    | Interval
+    | UUID
+    | Verbatim
+    | tuple[Any, ...]
+)
 Row = tuple[Value, ...]
 
 
@@ -22,6 +60,16 @@ class Type(enum.Enum):
     TEXT = "text"
     BLOB = "blob"
     ANY = "any"
+    BOOLEAN = "boolean"
+    NUMERIC = "numeric"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    TIMESTAMPTZ = "timestamptz"
+    INTERVAL = "interval"
+    UUID = "uuid"
+    JSON = "json"
+    OTHER = "other"
 
     @property
     def arrow(self) -> pa.DataType:
@@ -34,9 +82,39 @@ _ARROW = {
     Type.TEXT: pa.large_string(),
     Type.BLOB: pa.large_binary(),
     Type.ANY: pa.large_binary(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.NUMERIC: pa.large_string(),
+    Type.DATE: pa.date32(),
+    Type.TIME: pa.time64("us"),
+    Type.TIMESTAMP: pa.timestamp("us"),
+    Type.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    Type.INTERVAL: pa.large_binary(),
+    Type.UUID: pa.large_string(),
+    Type.JSON: pa.large_string(),
+    Type.OTHER: pa.large_binary(),
 }
+COUNTED = {  # types that are whole numbers in Arrow, though not in Python
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.int32(),
+    Type.TIME: pa.int64(),
+    Type.TIMESTAMP: pa.int64(),
+    Type.TIMESTAMPTZ: pa.int64(),
+}
+_OF_PYTHON: dict[type, Type] = {
+    bool: Type.BOOLEAN,
+    int: Type.INTEGER,
+    float: Type.REAL,
+    str: Type.TEXT,
+    bytes: Type.BLOB,
+    Decimal: Type.NUMERIC,
+    date: Type.DATE,
+    time: Type.TIME,
+    Interval: Type.INTERVAL,
+    UUID: Type.UUID,
+    tuple: Type.OTHER,
+}
+_OF_VERBATIM = {type.value: type for type in (Type.DATE, Type.TIME, Type.TIMESTAMP, Type.TIMESTAMPTZ, Type.JSON)}
 _TYPE_KEY = b"headwater.type"
-_INT, _REAL, _TEXT, _BLOB = b"\x01", b"\x02", b"\x03", b"\x04"
 
 
 def type_of(value: Value) -> Type | None:
@@ -44,16 +122,12 @@ def type_of(value: Value) -> Type | None:
     match value:
         case None:
             return None
-        case int():
-            return Type.INTEGER
-        case float():
-            return Type.REAL
-        case str():
-            return Type.TEXT
-        case bytes():
-            return Type.BLOB
+        case datetime():
+            return Type.TIMESTAMP if value.tzinfo is None else Type.TIMESTAMPTZ
+        case Verbatim():
+            return _OF_VERBATIM.get(value.type, Type.OTHER)
         case _:
-            assert_never(value)
+            return _OF_PYTHON[type(value)]
 
 
 def field(name: str, type: Type) -> pa.Field:
@@ -65,38 +139,15 @@ def field_type(field: pa.Field) -> Type:
     return Type((field.metadata or {})[_TYPE_KEY].decode())
 
 
-def pack_any(value: Value) -> bytes | None:
-    match value:
-        case None:
-            return None
-        case int():
-            return _INT + struct.pack(">q", value)
-        case float():
-            return _REAL + struct.pack(">d", value)
-        case str():
-            return _TEXT + value.encode("utf-8", "surrogatepass")
-        case bytes():
-            return _BLOB + value
-        case _:
-            assert_never(value)
-
-
-def unpack_any(packed: bytes | None) -> Value:
-    if packed is None:
-        return None
-    tag, body = packed[:1], packed[1:]
-    if tag == _INT:
-        return int(struct.unpack(">q", body)[0])
-    if tag == _REAL:
-        return float(struct.unpack(">d", body)[0])
-    return body.decode("utf-8", "surrogatepass") if tag == _TEXT else body
-
-
 def to_array(values: Sequence[Value], type: Type) -> pa.Array:
     """A column of Python values as Arrow. Raises `pa.ArrowInvalid` or `pa.ArrowTypeError` where one does not fit."""
-    if type is Type.ANY:
-        return pa.array([pack_any(value) for value in values], type=type.arrow)
-    return pa.array(values, type=type.arrow)
+    write = _WRITERS.get(type)
+    if write is None:
+        return pa.array(values, type=type.arrow)
+    written = pa.array(
+        [None if value is None else write(value) for value in values], type=COUNTED.get(type, type.arrow)
+    )
+    return written.view(type.arrow) if type in COUNTED else written
 
 
 class FewRows:
@@ -115,5 +166,34 @@ class FewRows:
 
 def from_array(array: pa.Array, type: Type) -> list[Value]:
     """The inverse of `to_array`."""
-    values: list[Value] = array.to_pylist()
-    return [unpack_any(value) for value in values] if type is Type.ANY else values  # type: ignore[arg-type]
+    read = _READERS.get(type)
+    counted = array.view(COUNTED[type]) if type in COUNTED else array
+    values: list[Any] = counted.to_pylist()
+    return values if read is None else [None if value is None else read(value) for value in values]
+
+
+_Convert = Callable[[Any], Any]
+_WRITERS: dict[Type, _Convert] = {
+    Type.ANY: pack_any,
+    Type.OTHER: pack_any,
+    Type.NUMERIC: pack_number,
+    Type.DATE: days_of,
+    Type.TIME: time_us_of,
+    Type.TIMESTAMP: moment_us_of,
+    Type.TIMESTAMPTZ: moment_us_of,
+    Type.INTERVAL: Interval.pack,
+    Type.UUID: str,
+    Type.JSON: str,
+}
+_READERS: dict[Type, _Convert] = {
+    Type.ANY: unpack_any,
+    Type.OTHER: unpack_any,
+    Type.NUMERIC: Decimal,
+    Type.DATE: date_of,
+    Type.TIME: time_of,
+    Type.TIMESTAMP: lambda us: moment_of(us, False),
+    Type.TIMESTAMPTZ: lambda us: moment_of(us, True),
+    Type.INTERVAL: Interval.unpack,
+    Type.UUID: UUID,
+    Type.JSON: lambda text: Verbatim("json", text),
+}

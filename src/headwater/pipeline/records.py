@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.log.record import Kind, Record
 from headwater.model.errors import Corrupt
+from headwater.model.packing import storable, stored
 from headwater.model.schema import Table
 
 
@@ -128,13 +129,24 @@ _BY_KIND: dict[Kind, type[Any]] = {
     Kind.DECISION: Expel,
 }
 _KINDS = {type: kind for kind, type in _BY_KIND.items()}
-_DECODERS = {kind: msgspec.msgpack.Decoder(type) for kind, type in _BY_KIND.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(type, ext_hook=stored) for kind, type in _BY_KIND.items()}
 _ENCODER = msgspec.msgpack.Encoder()
 T = TypeVar("T")
 
 
 def encode_control(control: Control) -> tuple[Kind, bytes]:
-    return _KINDS[type(control)], _ENCODER.encode(control)
+    return _KINDS[type(control)], _ENCODER.encode(_storable(control))
+
+
+def _storable(control: Control) -> Control:
+    """With values as msgpack holds them without loss."""
+    match control:
+        case Subscribe(values=values):
+            return msgspec.structs.replace(control, values=tuple(storable(values)))
+        case Answer(rows=rows):
+            return msgspec.structs.replace(control, rows=tuple(tuple(storable(row)) for row in rows))
+        case _:
+            return control
 
 
 def decode_control(record: Record) -> Control:

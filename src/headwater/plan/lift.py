@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import assert_never
 
-from headwater.model.value import Type, Value
+from headwater.model.value import Type, Value, type_of
 from headwater.sql.expr import Call, ColumnRef, Const, Expr
 from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
 from headwater.sql.render import render_operand
@@ -74,7 +73,7 @@ def fitted(value: Value, type: Type) -> Value:
         case Type.ANY:
             return value
         case _:
-            assert_never(type)
+            return value if type_of(value) is type else None
 
 
 def _as_real(value: Value) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type
+from headwater.model.value import Type, pack_any
 from headwater.sources.sqlite_schema import (
     OURS,
     Field,
@@ -60,7 +60,7 @@ class Capture:
                 field.declared,
                 field.collation,
                 not field.not_null,
-                default_of(field),
+                pack_any(default_of(field)),
             )
             for place, field in enumerate(self.shape.fields)
         )

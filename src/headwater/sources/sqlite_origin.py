@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
-from headwater.model.value import to_array
+from headwater.model.value import pack_any, to_array
 from headwater.sources import sqlite_capture as capturing
 from headwater.sources.source import Answer, Params, Reads, Snapshot
 from headwater.sources.sqlite_decode import Decoder, text_or_garbled
@@ -258,7 +258,12 @@ def declared_table(shape: Shape) -> Table:
     """A table that is not captured yet, with the types of its declarations."""
     columns = tuple(
         Column(
-            one.name, declared_type(one, shape.strict), one.declared, one.collation, not one.not_null, default_of(one)
+            one.name,
+            declared_type(one, shape.strict),
+            one.declared,
+            one.collation,
+            not one.not_null,
+            pack_any(default_of(one)),
         )
         for one in shape.fields
     )

@@ -48,6 +48,8 @@ def write(value: Value) -> str:
             return _write_text(value)
         case bytes():
             return f"x'{value.hex()}'"
+        case _:
+            raise TypeError(f"SQLite has no {type(value).__name__}")
 
 
 def _write_text(value: str) -> str:

@@ -63,9 +63,11 @@ def random_value(type: Type, rng: random.Random) -> Value:
             return rng.choice(("a", "B", "12", "-3.5"))
         case Type.BLOB:
             return rng.choice((b"", b"1", b"zz"))
+        case _:
+            raise AssertionError(f"SQLite has no {type}")
 
 
-@pytest.mark.parametrize("type", list(Type))
+@pytest.mark.parametrize("type", [Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.ANY])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("keyed", [False, True])
 def test_values_and_types_are_sqlites(type: Type, distinct: bool, keyed: bool) -> None:

@@ -16,7 +16,7 @@ import { decodeEmission, encodeParams } from "./wire.js";
 
 export { Resync, apply } from "./apply.js";
 export { operations } from "./operations.js";
-export { Decimal, decodeEmission, decodeValue, encodeValue, sameValue } from "./wire.js";
+export { Decimal, Json, Literal, decodeEmission, decodeValue, encodeValue, sameValue } from "./wire.js";
 
 export const LIMITS = Object.freeze({
   backoff_ms_min: 250, // the first wait before a socket is opened again; it doubles

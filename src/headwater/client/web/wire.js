@@ -19,6 +19,45 @@ export class Decimal {
   }
 }
 
+/**
+ * A value that JavaScript has no type for, kept as text: `kind` is date, time, timestamp, timestamptz (a moment in UTC, to
+ * the microsecond), interval (ISO 8601), uuid, or the database's own name for it: inet, int4range, …
+ */
+export class Literal {
+  constructor(kind, text, verbatim = false) {
+    this.kind = kind;
+    this.text = text;
+    this.verbatim = verbatim;
+    Object.freeze(this);
+  }
+
+  toString() {
+    return this.text;
+  }
+
+  toJSON() {
+    return this.verbatim ? { $verbatim: [this.kind, this.text] } : { [`$${this.kind}`]: this.text };
+  }
+}
+
+/** A JSON document of the database: `value` is what it parses to, `text` is as it came. */
+export class Json {
+  constructor(text) {
+    this.text = text;
+    this.value = JSON.parse(text);
+    Object.freeze(this);
+  }
+
+  toString() {
+    return this.text;
+  }
+
+  toJSON() {
+    return { $json: this.text };
+  }
+}
+
+const LITERALS = ["date", "time", "timestamp", "timestamptz", "interval", "uuid"];
 const FLOATS = new Map([["nan", NaN], ["inf", Infinity], ["-inf", -Infinity]]);
 
 /** A JSON value as it came → what it means. */
@@ -28,6 +67,11 @@ export function decodeValue(value) {
   if ("$bytes" in value) return Uint8Array.from(atob(value.$bytes), (character) => character.charCodeAt(0));
   if ("$float" in value) return FLOATS.get(value.$float);
   if ("$decimal" in value) return new Decimal(value.$decimal);
+  if ("$json" in value) return new Json(value.$json);
+  if ("$array" in value) return value.$array.map(decodeValue);
+  if ("$verbatim" in value) return new Literal(...value.$verbatim, true);
+  const kind = LITERALS.find((name) => `$${name}` in value);
+  if (kind) return new Literal(kind, value[`$${kind}`]);
   throw new TypeError(`expected a tagged value, found ${JSON.stringify(value)}`);
 }
 
@@ -36,7 +80,8 @@ export function encodeValue(value) {
   if (typeof value === "bigint") return { $int: String(value) };
   if (typeof value === "number" && !Number.isFinite(value)) return { $float: floatName(value) };
   if (value instanceof Uint8Array) return { $bytes: btoa(Array.from(value, (byte) => String.fromCharCode(byte)).join("")) };
-  if (value instanceof Decimal) return value.toJSON();
+  if (isText(value)) return value.toJSON();
+  if (Array.isArray(value)) return { $array: value.map(encodeValue) };
   return value ?? null;
 }
 
@@ -65,9 +110,14 @@ export function decodeEmission(message) {
 /** Two values are the same when a reader could not tell them apart. */
 export function sameValue(a, b) {
   if (Object.is(a, b)) return true;
-  if (a instanceof Decimal && b instanceof Decimal) return a.text === b.text;
+  if (isText(a) && isText(b)) return a.constructor === b.constructor && a.kind === b.kind && a.text === b.text;
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((each, at) => sameValue(each, b[at]));
   if (!(a instanceof Uint8Array && b instanceof Uint8Array)) return false;
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
+}
+
+function isText(value) {
+  return value instanceof Decimal || value instanceof Literal || value instanceof Json;
 }
 
 function decodeRows(rows, columns) {

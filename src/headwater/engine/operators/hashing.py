@@ -6,6 +6,7 @@ They find candidates and name rows inside the engine. They never leave it: subsc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.model.keys import Uint64s, encode_value, hash_all, hash_columns, hash_encoded
-from headwater.model.value import Type, Value, from_array
+from headwater.model.value import COUNTED, Type, Value, from_array
 from headwater.model.xxh3 import hash_array
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -76,18 +77,22 @@ def _folded(hashes: list[Uint64s], count: int) -> Uint64s:
 
 
 def _key(array: pa.Array, type: Type, collation: str) -> Uint64s:
+    if type in COUNTED:
+        array, type = array.view(COUNTED[type]).cast(pa.int64()), Type.INTEGER
     match type:
         case Type.INTEGER:
             return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
         case Type.REAL:
             return _with_nulls(_reals(_numbers(array)), array)
-        case Type.ANY:
+        case Type.ANY | Type.NUMERIC:
             return _mixed_column(from_array(array, type), collation)
         case _:
             return _with_nulls(hash_columns([array], [type], [collation]), array)
 
 
 def _exact(array: pa.Array, type: Type) -> Uint64s:
+    if type in COUNTED:
+        array, type = array.view(COUNTED[type]).cast(pa.int64()), Type.INTEGER
     if type in (Type.INTEGER, Type.REAL):
         return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
     raw = array.view(pa.large_binary())
@@ -108,7 +113,8 @@ def _with_nulls(hashes: Uint64s, array: pa.Array) -> Uint64s:
 
 
 def _reals(numbers: npt.NDArray[np.float64]) -> Uint64s:
-    """A whole number hashes as the INTEGER it equals."""
+    """A whole number hashes as the INTEGER it equals, and NaN is one value."""
+    numbers = np.where(np.isnan(numbers), np.nan, numbers)
     whole = (numbers == np.floor(numbers)) & (numbers >= _INT_MIN) & (numbers < _INT_END)
     integers = np.where(whole, numbers, 0.0).astype(np.int64).view(np.uint64)
     return mixed(np.where(whole, integers, numbers.view(np.uint64) ^ _FRACTION))
@@ -116,11 +122,23 @@ def _reals(numbers: npt.NDArray[np.float64]) -> Uint64s:
 
 def _mixed_column(values: Sequence[Value], collation: str) -> Uint64s:
     hashes = np.full(len(values), _NULL, np.uint64)
-    integers = [place for place, value in enumerate(values) if isinstance(value, int)]
-    reals = [place for place, value in enumerate(values) if isinstance(value, float)]
-    hashes[integers] = mixed(np.array([values[place] for place in integers], np.int64).view(np.uint64))
-    hashes[reals] = _reals(np.array([values[place] for place in reals], np.float64))
-    for place, value in enumerate(values):
-        if isinstance(value, str | bytes):
+    plain = [_plain(value) for value in values]
+    integers = [place for place, value in enumerate(plain) if isinstance(value, int)]
+    reals = [place for place, value in enumerate(plain) if isinstance(value, float)]
+    hashes[integers] = mixed(np.array([plain[place] for place in integers], np.int64).view(np.uint64))
+    hashes[reals] = _reals(np.array([plain[place] for place in reals], np.float64))
+    for place, value in enumerate(plain):
+        if value is not None and not isinstance(value, int | float):
             hashes[place] = hash_encoded(encode_value(value, collation=collation))
     return hashes
+
+
+def _plain(value: Value) -> Value:
+    """A decimal that an INTEGER or a REAL may equal is that number."""
+    if not isinstance(value, Decimal):
+        return value
+    if not value.is_finite():
+        return float(value)
+    if value == value.to_integral_value() and _INT_MIN <= value < _INT_END:
+        return int(value)
+    return float(value) if Decimal(float(value)) == value else value

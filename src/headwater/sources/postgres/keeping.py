@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.model.keys import encode_value
+from headwater.model.packing import storable, stored
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
 
@@ -28,12 +30,14 @@ CREATE TABLE IF NOT EXISTS captures(oid INTEGER PRIMARY KEY, capture BLOB);
 CREATE TABLE IF NOT EXISTS rows(oid INTEGER, key BLOB, row BLOB, count INTEGER, PRIMARY KEY (oid, key)) WITHOUT ROWID;
 """
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_decode = msgspec.msgpack.Decoder(ext_hook=stored).decode
 
 
-def key_of(values: Sequence[Value]) -> bytes:
-    """The values of the columns that tell rows apart, as one."""
-    return _encode(values)
+_AS_THEY_ARE = frozenset({type(None), bool, int, str, bytes})  # where equal values look the same
+
+
+def _encode_row(row: Row) -> bytes:
+    return _encode(storable(row))
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -52,7 +56,13 @@ class Captured(msgspec.Struct, frozen=True):
     parts: frozenset[int] = frozenset()
 
     def key(self, row: Row) -> bytes:
-        return key_of([row[place] for place in self.identity])
+        return self.key_of([row[place] for place in self.identity])
+
+    def key_of(self, values: Sequence[Value]) -> bytes:
+        """The values of the columns that tell rows apart, as one: by what is equal, or to the bit where that is all."""
+        if not self.table.key:
+            return _encode(storable(values))
+        return _encode([value if type(value) in _AS_THEY_ARE else encode_value(value) for value in values])
 
     def padded(self, row: Row) -> Row:
         """A row that may be older than the last columns."""
@@ -142,7 +152,7 @@ class Keeping:
         """The rows of a table, as they were at `since`, in place of any that were there. In steps: others go on."""
         self._purge(capture.oid)
         for rows in batches:
-            encoded = [(capture.oid, capture.key(row), _encode(row)) for row in rows]
+            encoded = [(capture.oid, capture.key(row), _encode_row(row)) for row in rows]
             with self._lock, self._transaction():
                 self._db.executemany(
                     "INSERT INTO rows VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1", encoded
@@ -222,7 +232,7 @@ class Keeping:
     def _settle_rows(self, rows: _Written) -> None:
         gone = [key for key, held in rows.items() if held is None]
         self._db.executemany("DELETE FROM rows WHERE oid = ? AND key = ?", gone)
-        there = [(*key, _encode(held.row), held.count) for key, held in rows.items() if held is not None]
+        there = [(*key, _encode_row(held.row), held.count) for key, held in rows.items() if held is not None]
         self._db.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", there)
 
     def rewind(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
-from headwater.model.value import Value
+from headwater.model.value import Value, pack_any
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.types import base_of, parser, type_of
 
@@ -65,7 +65,9 @@ class Shape:
 
 
 def column_of(field: Field) -> Column:
-    return Column(field.name, type_of(field.type), field.declared, nullable=not field.not_null, default=field.missing)
+    return Column(
+        field.name, type_of(field.type), field.declared, nullable=not field.not_null, filler=pack_any(field.missing)
+    )
 
 
 def table_name(schema: str, relation: str) -> str:

@@ -15,7 +15,7 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
-from headwater.sources.postgres.keeping import Captured, Held, Keeping, key_of
+from headwater.sources.postgres.keeping import Captured, Held, Keeping
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
     Cell,
@@ -159,7 +159,7 @@ class Translation:
         if is_whole and UNCHANGED not in cells:
             return self._row(oid, cells, None)
         named = [_value(cells[place], parsers[place]) for place in capture.identity]
-        held = self._held(capture, key_of(named))
+        held = self._held(capture, capture.key_of(named))
         if held is None:
             raise SourceError(
                 f"a row of {capture.table.name} changed that is not among those we know",
