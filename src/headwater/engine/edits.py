@@ -26,7 +26,7 @@ from headwater.engine.index import Index, Packed, pack, unpack
 from headwater.engine.index import Kind as Kind
 from headwater.model.emission import Diff, Fields, Result, RowChange
 from headwater.model.keys import Uint64s, hash_hex
-from headwater.model.value import FewRows, Type, Value, field_type, from_array
+from headwater.model.value import COUNTED, FewRows, Type, Value, field_type, from_array
 from headwater.model.value import field as typed_field
 
 RESULT, INSERT, UPDATE, DELETE = 0, 1, 2, 3
@@ -138,7 +138,7 @@ def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
 
 
 def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
-    if block.types == types and len(block) <= _FEW and block.pool.num_rows <= _FEW:
+    if block.types == types and len(block) <= _FEW and block.pool.num_rows <= _FEW and _are_pythons(types):
         return _few_columns(block)
     return _many_columns(block, types)
 
@@ -161,6 +161,12 @@ def _few_columns(block: Block) -> pa.RecordBatch:
     ]
     every = [*fixed, *indexes, *images]
     return _few_batch(block.types).of([tuple(column[place] for column in every) for place in order])
+
+
+@lru_cache(maxsize=4096)
+def _are_pythons(types: tuple[Type, ...]) -> bool:
+    """Whether all that Arrow holds of them, Python has too: not so of moments, which may be infinity."""
+    return COUNTED.keys().isdisjoint(types)
 
 
 @lru_cache(maxsize=4096)
