@@ -39,7 +39,8 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
     async def health(request: Request) -> Response:
         seen = status(server.url, server.pipeline, server.hub)
         ok = seen["failure"] is None
-        return JSONResponse({"ok": ok, "runner": seen["runner"], "failure": seen["failure"]}, 200 if ok else 503)
+        told = {name: seen[name] for name in ("runner", "failure", "source_lag_bytes")}
+        return JSONResponse({"ok": ok, **told}, 200 if ok else 503)
 
     async def state(request: Request) -> Response:
         return JSONResponse(status(server.url, server.pipeline, server.hub, rate))

@@ -48,6 +48,7 @@ def status(url: str, pipeline: Pipeline, hub: Hub, rate: Rate | None = None) -> 
         "templates": pipeline.templates,
         "position": pipeline.capture.position,
         "log_offset": pipeline.log_offset,
+        "source_lag_bytes": pipeline.source_lag_bytes,
         "failure": pipeline.capture.failure or pipeline.runner.failure,
     }
 

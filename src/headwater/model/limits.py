@@ -29,7 +29,7 @@ class Limits:
     report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
-    slot_lag_bytes_max: int = 16 << 30  # of the origin's log, held back for us: doctor calls it bad
+    slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries end
     heartbeat_ms: int = 1_000  # progress is sent no later
 
 

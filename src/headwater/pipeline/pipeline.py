@@ -76,6 +76,7 @@ class Pipeline:
         self._plans = Plans(lambda sql, params: plan(sql, dict(self._catalog.tables), params))
         self._reading_since: int | None = None
         self._living = Living()
+        self.source_lag_bytes = 0  # as of the last look
         self._requeried: dict[int, Requeried] = {}
         self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
         with contextlib.ExitStack() as opened:
@@ -109,6 +110,7 @@ class Pipeline:
             lambda: self._reading_since,
             self._settled,
             self.release,
+            self.watch_lag,
         )
         self._lease = threading.Timer(_LEASE_S, self._expire)
         self._lease.daemon = True
@@ -230,6 +232,18 @@ class Pipeline:
         self._catalog.write(self.layout.catalog)
         self._living.forget(templates)
         self._append_many(Release(template) for template in templates)
+
+    def watch_lag(self) -> None:
+        """An origin that keeps too much for us is freed of it: live queries end and may begin anew, its disk may not
+        fill."""
+        self.source_lag_bytes = self.source.lag_bytes()
+        limit = self.limits.slot_lag_bytes_max
+        if self.source_lag_bytes > limit:
+            reason = (
+                f"the origin kept {self.source_lag_bytes:,} bytes of its log for us, more than {limit:,}: let go of"
+            )
+            _log.error("%s", reason)
+            self.source.abandon(reason)
 
     def lost(self, planned: Planned) -> None:
         """A relation that ended in its cell is read anew when somebody asks again."""

@@ -31,7 +31,7 @@ class Kept:
 
 class Retention:
     """`floor` says from which log offset an activation under way still reads; `settled` is told before segments go.
-    `release` lets go of the templates that nobody needs any more."""
+    `release` lets go of the templates that nobody needs any more; `watch` looks at what the origin keeps for us."""
 
     def __init__(
         self,
@@ -43,10 +43,11 @@ class Retention:
         floor: Callable[[], int | None],
         settled: Callable[[], None],
         release: Callable[[], None],
+        watch: Callable[[], None],
     ) -> None:
         self._layout, self._cells, self._writer, self._source = layout, cells, log, source
         self._position, self._floor, self._settled = position, floor, settled
-        self._release = release
+        self._release, self._watch = release, watch
         self._kept = [Kept(log.next_offset, log.first_offset, tuple(path.name for path in layout.hydration.iterdir()))]
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -65,6 +66,7 @@ class Retention:
             try:
                 self._release()
                 self.sweep()
+                self._watch()
             except (HeadwaterError, OSError) as error:
                 _log.warning("nothing was cleared away this time: %s", error)
 

@@ -133,6 +133,13 @@ class Source(Protocol):
     def forget(self, position: int) -> None:
         """Changes up to here will not be asked for again. Cheap to call often: it acts only when it is worth it."""
 
+    def lag_bytes(self) -> int:
+        """What the origin keeps for us alone, because it was not taken over yet; 0 where that harms nobody."""
+
+    def abandon(self, reason: str) -> None:
+        """The origin keeps nothing for us any more, from now on, where it had to. Every captured table ends with the
+        reason when changes are next asked for; one that is captured after that begins anew."""
+
     def detach(self) -> list[str]:
         """Removes everything of ours from the origin; what that was."""
 

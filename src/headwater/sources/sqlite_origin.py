@@ -140,6 +140,14 @@ class SqliteOrigin(Writing):
         with self._writing() as db:
             return capturing.installed(db) and capturing.prune(db, position, PRUNE_ROWS_MAX) == PRUNE_ROWS_MAX
 
+    def lag_bytes(self) -> int:
+        """What waits is rows of our own log: it grows with what is written, and holds back nothing else."""
+        return 0
+
+    def abandon(self, reason: str) -> None:
+        """There is nothing to let go of."""
+        del reason
+
     def detach(self) -> list[str]:
         with self._capturing, self._writing() as db:
             return capturing.detach(db)

@@ -160,7 +160,8 @@ class Keeping:
 
     def _purge(self, oid: int) -> None:
         """Of an earlier capture of the table nothing is left, settled or not."""
-        with self._lock:
+        with self._lock, self._transaction():
+            self._db.execute("DELETE FROM captures WHERE oid = ?", (oid,))
             self._db.execute("DELETE FROM rows WHERE oid = ?", (oid,))
         self._latest = {key: held for key, held in self._latest.items() if key[0] != oid}
         for one in self._unsettled:
@@ -201,8 +202,9 @@ class Keeping:
     def write(self, position: int, written: _Written) -> None:
         """What a transaction left behind."""
         if written:
-            self._unsettled.append(_Unsettled(position, written, {}))
-            self._latest.update({key: (position, held) for key, held in written.items()})
+            with self._lock:
+                self._unsettled.append(_Unsettled(position, written, {}))
+                self._latest.update({key: (position, held) for key, held in written.items()})
 
     def settle(self, position: int) -> None:
         """The log is durable up to here: what was written up to here goes into the file."""
@@ -219,8 +221,8 @@ class Keeping:
                     self._settle_capture(oid, capture)
             self._settle_rows(rows)
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('position', ?)", (position,))
+            self._latest = {key: held for key, held in self._latest.items() if held[0] > position}
         self.position = position
-        self._latest = {key: held for key, held in self._latest.items() if held[0] > position}
 
     def _settle_capture(self, oid: int, capture: Captured | None) -> None:
         if capture is not None:

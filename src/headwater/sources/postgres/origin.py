@@ -27,6 +27,7 @@ from headwater.sources.postgres.keeping import Captured, Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of
+from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions, answered, told
 from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes
 from headwater.sources.postgres.stream import Slot, Stream
@@ -73,6 +74,8 @@ class PostgresSource(Writing):
         self._floor = 0  # no answer may be older than this
         self._wanted = 0  # somebody may wait for this to be told
         self._progress_at_s = 0.0
+        self._over: str | None = None  # why the stream ends, until the one who takes changes was told
+        self._lost: dict[str, str] = {}  # tables whose changes were lost while we were away, and why
         self._in_transaction = threading.local()
         self._closed = False
 
@@ -99,6 +102,7 @@ class PostgresSource(Writing):
         with self._capturing:
             with self._sessions.lent() as db:
                 shape = capturable(db, table)
+            self._refuse_lost(table)
             keeping, stream = self._streaming()
             known = keeping.captures.get(shape.oid)
             if known is not None:
@@ -138,12 +142,20 @@ class PostgresSource(Writing):
 
     def _resume(self, keeping: Keeping) -> None:
         with self._sessions.lent() as db:
-            if not publishing.is_there(db, self._slot_name):
-                raise SourceError(
-                    f"the replication slot {self._slot_name} is gone, and with it the changes since we last looked",
-                    hint="start again with a fresh data directory",
-                )
-        self._open(keeping, keeping.number("since"))
+            gone = publishing.lack(db, self._slot_name)
+        if gone is None:
+            self._open(keeping, keeping.number("since"))
+            return
+        for capture in list(keeping.captures.values()):
+            keeping.drop(keeping.position + 1, capture.oid)
+            self._lost[capture.table.name] = _unknown_since(gone)
+        self._discard_left_over()
+
+    def _refuse_lost(self, table: str) -> None:
+        """Who counts on the rows of before must hear that they are not right any more; who begins now need not."""
+        reason = self._lost.pop(table, None)
+        if reason is not None:
+            raise SourceError(reason, hint="subscribe again")
 
     def _open(self, keeping: Keeping, since: int) -> None:
         self._stream = Stream(self._sessions, Slot(self._slot_name, since), keeping, self._look)
@@ -169,9 +181,10 @@ class PostgresSource(Writing):
 
     def changes(self, after: int, timeout_s: float) -> list[Item]:
         until_s = time.monotonic() + timeout_s
+        self._lost.clear()
         while True:
             stream = self._stream
-            found = self._idle_changes(after, until_s) if stream is None else self._taken(stream, after, until_s)
+            found = self._idle_changes(after, until_s) if stream is None else self._told(stream, after, until_s)
             if found or self._closed or time.monotonic() >= until_s:
                 return found
 
@@ -184,6 +197,34 @@ class PostgresSource(Writing):
             )
             ahead = self._stream is None and self._wanted > after
         return self._handing([Transaction(self._wanted, ())]) if ahead else []
+
+    def _told(self, stream: Stream, after: int, until_s: float) -> list[Item]:
+        try:
+            return self._ended(stream, after) if self._over is not None else self._taken(stream, after, until_s)
+        except Lost as lost:
+            self.abandon(lost.message)
+            return self._ended(stream, after)
+
+    def _ended(self, stream: Stream, after: int) -> list[Item]:
+        """The end of every table, also of one whose rows are being read just now. The next capture begins anew."""
+        with self._capturing:
+            items = stream.end(_unknown_since(self._over or ""), after)
+            self._stream = self._over = None
+        return self._handing(items)
+
+    def abandon(self, reason: str) -> None:
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+            with self._sessions.lent() as db:
+                publishing.remove(db, self._slot_name)
+            self._over = reason
+
+    def lag_bytes(self) -> int:
+        if self._stream is None:
+            return 0
+        with self._sessions.lent() as db:
+            return publishing.lag_bytes(db, self._slot_name)
 
     def _taken(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         self._stand_at(stream, after)
@@ -239,16 +280,20 @@ class PostgresSource(Writing):
     def _tell(self, position: int) -> int:
         """Somebody may wait for this position: it is reported as soon as it is reached."""
         self._wanted = max(self._wanted, position)
-        if self._stream is not None:
-            self._stream.wake()
+        stream = self._stream
+        if stream is not None:
+            stream.wake()
         else:
             with self._idle:
                 self._idle.notify_all()
         return position
 
     def forget(self, position: int) -> None:
-        if self._stream is not None:
-            self._stream.settle(position)
+        stream = self._stream
+        if stream is not None:
+            stream.settle(position)
+        elif self._keeping is not None:
+            self._keeping.settle(position)
 
     # Reading
 
@@ -293,9 +338,8 @@ class PostgresSource(Writing):
         return Seen.parse(row[0], upto)
 
     def _place(self, seen: Seen, floor: int) -> int | None:
-        if self._stream is None:
-            return seen.upto
-        return self._stream.place(seen, floor, self._nudge, _PLACE_S)
+        stream = self._stream
+        return seen.upto if stream is None else stream.place(seen, floor, self._nudge, _PLACE_S)
 
     def _again(self, attempt: Callable[[int], T | None]) -> T:
         """Until what was read has a position, and is no older than what was reported before it was asked for."""
@@ -410,6 +454,10 @@ class PostgresSnapshot:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
+
+
+def _unknown_since(reason: str) -> str:
+    return f"{reason}, and with it the changes since: subscribe again for a fresh result"
 
 
 def _capture_of(shape: Shape, position: int) -> Captured:

@@ -41,7 +41,7 @@ def refuse_unready(db: Connection) -> None:
 def create(db: Connection, name: str) -> int:
     """Publication first: the stream refuses to pass a time when it was not there. Where the stream begins."""
     refuse_unready(db)
-    db.execute(f"DROP PUBLICATION IF EXISTS {quoted(name)}".encode())
+    remove(db, name)
     db.execute(f"CREATE PUBLICATION {quoted(name)} WITH (publish_via_partition_root = true)".encode())
     row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (name,)).fetchone()
     assert row is not None
@@ -49,8 +49,23 @@ def create(db: Connection, name: str) -> int:
     return parse_lsn(row[0])
 
 
-def is_there(db: Connection, name: str) -> bool:
-    return db.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (name,)).fetchone() is not None
+def lack(db: Connection, name: str) -> str | None:
+    """What became of the slot or the publication, where they cannot be read from any more."""
+    row = db.execute("SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (name,)).fetchone()
+    if row is None:
+        return f"the replication slot {name} was dropped"
+    if row[0] == "lost":
+        return f"the replication slot {name} was overtaken by the limits of the server"
+    if not db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone():
+        return f"the publication {name} was dropped"
+    return None
+
+
+def lag_bytes(db: Connection, name: str) -> int:
+    """What the server keeps of its log because we have not acknowledged it."""
+    sql = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8 FROM pg_replication_slots"
+    row = db.execute(f"{sql} WHERE slot_name = %s".encode(), (name,)).fetchone()
+    return max(0, int(row[0] or 0)) if row is not None else 0
 
 
 def published(db: Connection, name: str) -> set[int]:
@@ -61,11 +76,6 @@ def published(db: Connection, name: str) -> set[int]:
 def publish(db: Connection, name: str, shape: Shape) -> None:
     if shape.oid not in published(db, name):
         db.execute(f"ALTER PUBLICATION {quoted(name)} ADD TABLE {qualified(shape)}".encode())
-
-
-def unpublish(db: Connection, name: str, shape: Shape) -> None:
-    if shape.oid in published(db, name):
-        db.execute(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {qualified(shape)}".encode())
 
 
 def wait_for_writers(db: Connection, oids: Iterable[int]) -> None:
@@ -88,7 +98,7 @@ def _writers(db: Connection, oids: list[int]) -> set[str]:
 
 def remove(db: Connection, name: str | None = None) -> list[str]:
     """Ours in this database, or all by one name; what that was. A slot that somebody reads from stays."""
-    like = name or rf"{OURS}\_%"
+    like = (name or f"{OURS}_%").replace("_", r"\_")
     slots = _unused_slots(db, like)
     for slot in slots:
         db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))

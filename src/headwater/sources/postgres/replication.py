@@ -31,6 +31,10 @@ _STATUS = struct.Struct(">cQQQqB")
 _EPOCH_S = 946_684_800  # 2000-01-01, where PostgreSQL's time begins
 
 
+class Lost(SourceError):
+    """The slot or the publication is gone, or overtaken: what was committed since cannot be had any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """Payloads in order, and the place that everything committed before was sent up to, where the server said so."""
@@ -44,7 +48,7 @@ class Replication:
 
     def __init__(self, sessions: Sessions, slot: str, publication: str, start: int) -> None:
         """Sends every transaction whose commit lies behind `start`, or behind what was last acknowledged."""
-        self._acknowledged, self._written = 0, start
+        self._slot, self._acknowledged, self._written = slot, 0, start
         self._status_at_s = 0.0
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
@@ -114,7 +118,7 @@ class Replication:
     def _ended(self) -> SourceError:
         result = self._db.pgconn.get_result()
         words = result.error_message.decode(errors="replace").strip() if result is not None else ""
-        return SourceError(f"PostgreSQL ended the replication: {words or 'no reason given'}")
+        return _refusal(f"PostgreSQL ended the replication: {words or 'no reason given'}", self._slot, words)
 
     def _wait(self, timeout_s: float) -> None:
         for descriptor, _ in self._poll.poll(timeout_s * 1000):
@@ -170,15 +174,12 @@ def _start(db: Connection, slot: str, publication: str, start: int) -> None:
     result = conn.get_result()
     if result is None or result.status != pq.ExecStatus.COPY_BOTH:
         words = result.error_message.decode(errors="replace").strip() if result is not None else "nothing"
-        raise SourceError(
-            f"PostgreSQL does not send the changes of slot {slot}: {words.removeprefix('ERROR:').strip()}",
-            hint=_start_hint(words),
-        )
+        said = words.removeprefix("ERROR:").strip()
+        raise _refusal(f"PostgreSQL does not send the changes of slot {slot}: {said}", slot, words)
 
 
-def _start_hint(words: str) -> str | None:
-    if "does not exist" in words:
-        return "the slot was dropped: start again with a fresh data directory"
-    if "invalidated" in words or "can no longer" in words:
-        return "the slot fell too far behind: start again with a fresh data directory, and raise max_slot_wal_keep_size"
-    return None
+def _refusal(message: str, slot: str, words: str) -> SourceError:
+    """Our publication has the slot's name."""
+    if f'"{slot}" does not exist' in words or "invalidated" in words or "can no longer" in words:
+        return Lost(message)
+    return SourceError(message)

@@ -6,6 +6,7 @@ acknowledges what it was not told is durable.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -87,6 +88,15 @@ class Stream:
         with self.moved:
             self._waiting.extend(_Waiting(self.position + 1, item) for item in items)
             self.moved.notify_all()
+
+    def end(self, reason: str, after: int) -> list[Item]:
+        """Nothing more comes: what waits here, and then the end of every captured table."""
+        with self.moved:
+            last = max(self.position, self.translation.reported, after) + 1
+            captures = list(self._keeping.captures.values())
+            ends = [self.translation.ended(capture, reason, last) for capture in captures]
+            self._waiting.extend(_Waiting(last, item) for item in ends)
+            return self.take(after, sys.maxsize)
 
     def rewind(self) -> None:
         """Begins again where everything is known to be durable."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.sources.postgres.keeping import Captured
-from headwater.sources.postgres.publishing import published
+from headwater.sources.postgres.publishing import lack, published
+from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions
 from headwater.sources.postgres.shape import Shape, read_shapes
 from headwater.sources.postgres.stream import Stream
@@ -70,6 +71,9 @@ class Watch:
         if not oids:
             return None
         with self._sessions.reading() as db:
+            gone = lack(db, self._publication())
+            if gone is not None:
+                raise Lost(gone)
             shapes = read_shapes(db, sorted(oids))
             there = published(db, self._publication())
             return _Found(oids, now(db), shapes, there)
