@@ -26,9 +26,11 @@ def free_port() -> int:
 class Served:
     """`headwater serve` as a process; it can be killed and started again on the same port and data."""
 
-    def __init__(self, source: Path, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, source: Path | str, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> None:
+        """`source` is an SQLite file, or the address of another database."""
         self.port = free_port()
-        self._command = [sys.executable, "-m", "headwater.cli", "serve", "--source", f"sqlite:///{source}"]
+        address = source if isinstance(source, str) else f"sqlite:///{source}"
+        self._command = [sys.executable, "-m", "headwater.cli", "serve", "--source", address]
         self._command += ["--data-dir", str(data_dir), "--runner", runner, "--port", str(self.port), *options]
         self._process: subprocess.Popen[str] | None = None
         self.start()
@@ -42,6 +44,11 @@ class Served:
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         assert "live at" in said, said
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def status(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=10) as answer:
@@ -70,7 +77,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(source: Path, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> Iterator[Served]:
+def served(source: Path | str, data_dir: Path, *, runner: str, options: tuple[str, ...] = ()) -> Iterator[Served]:
     server = Served(source, data_dir, runner=runner, options=options)
     try:
         yield server

@@ -28,7 +28,7 @@ from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of
 from headwater.sources.postgres.replication import Lost
-from headwater.sources.postgres.sessions import Connection, Sessions, answered, told
+from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
 from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
@@ -228,13 +228,26 @@ class PostgresSource(Writing):
 
     def _taken(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         self._stand_at(stream, after)
-        stream.give(self._watch.news(stream, self._now))
+        unseen = self._looked(stream)
         pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         items = stream.take(after, ROWS_MAX)
+        if unseen is not None and not items:
+            raise unseen
         if not items and not stream.has_items() and self._is_progress_due(stream, after):
             items = [Transaction(stream.position, ())]
         return self._handing(items)
+
+    def _looked(self, stream: Stream) -> SourceError | None:
+        """Why the catalog could not be read, where it could not. The stream is read all the same: a server that shuts
+        down lets nobody in, and waits until we have acknowledged what it sent."""
+        try:
+            stream.give(self._watch.news(stream, self._now))
+        except Lost:
+            raise
+        except SourceError as error:
+            return error
+        return None
 
     def _stand_at(self, stream: Stream, after: int) -> None:
         """Reads on, or again from what is durable where something older is asked for."""
@@ -441,7 +454,8 @@ class PostgresSnapshot:
         return self.capture.table
 
     def __iter__(self) -> Iterator[Any]:
-        return batches(self._db, self.capture, self._relation, self._rows_max)
+        with speaking():
+            yield from batches(self._db, self.capture, self._relation, self._rows_max)
 
     def rows(self) -> Iterator[list[Row]]:
         types = [column.type for column in self.table.columns]

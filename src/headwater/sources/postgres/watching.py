@@ -50,8 +50,8 @@ class Watch:
         if self._heard(stream):
             self._look_at_s = 0.0
         if self._found is None and time.monotonic() >= self._look_at_s:
-            self._found = self._looked(stream, now)
             self._look_at_s = time.monotonic() + LOOK_S
+            self._found = self._looked(stream, now)
         if self._found is None or not self.has_news(stream):
             return []
         found, self._found = self._found, None
