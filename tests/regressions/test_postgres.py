@@ -10,6 +10,7 @@ import pytest
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.source import SchemaChange
 from tests.support.postgres import VERSIONS, Servers
 
 
@@ -35,5 +36,35 @@ def test_a_partition_without_a_replica_identity_is_not_published(url: str, tmp_p
             db.execute("ALTER TABLE p1 REPLICA IDENTITY FULL")
             source.capture("p")
             db.execute("UPDATE p SET a = 'z'")
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize(
+    ("create", "alter"),
+    [
+        ("CREATE TABLE t (id int PRIMARY KEY, a text)", "ALTER TABLE t REPLICA IDENTITY NOTHING"),
+        (
+            "CREATE TABLE t (id int, a text) PARTITION BY LIST (id); ALTER TABLE t REPLICA IDENTITY FULL",
+            "CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1)",
+        ),
+    ],
+)
+def test_a_table_that_ended_is_not_published_any_more(url: str, tmp_path: Path, create: str, alter: str) -> None:
+    """It had lost its replica identity, and stayed published: the user's updates failed for good."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    try:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute(create.encode())
+            source.capture("t")
+            after = source.position()
+            db.execute(alter.encode())
+            db.execute("INSERT INTO t VALUES (1, 'x')")
+            items = source.changes(after, 1)
+            while not any(isinstance(item, SchemaChange) for item in items):
+                after = max([after, *(item.position for item in items)])
+                items = source.changes(after, 1)
+            db.execute("UPDATE t SET a = 'y'")
     finally:
         source.close()

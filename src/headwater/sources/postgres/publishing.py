@@ -21,6 +21,7 @@ from headwater.sources.postgres.shape import OURS, Shape, qualified, quoted
 
 _LOOK_S = 0.005
 _LEAVE_S = 2.0
+_LOCK_MS = 500
 _WRITERS = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
 
 
@@ -76,6 +77,13 @@ def published(db: Connection, name: str) -> set[int]:
 def publish(db: Connection, name: str, shape: Shape) -> None:
     if shape.oid not in published(db, name):
         db.execute(f"ALTER PUBLICATION {quoted(name)} ADD TABLE {qualified(shape)}".encode())
+
+
+def unpublish(db: Connection, name: str, shape: Shape) -> None:
+    """Does not wait long for a table that its user has locked."""
+    with db.transaction():
+        db.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}".encode())
+        db.execute(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {qualified(shape)}".encode())
 
 
 def wait_for_writers(db: Connection, oids: Iterable[int]) -> None:

@@ -5,12 +5,14 @@ What it finds is told once the stream is past the place where it was found, so i
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headwater.model.errors import SourceError
 from headwater.sources.postgres.keeping import Captured
-from headwater.sources.postgres.publishing import lack, published
+from headwater.sources.postgres.publishing import lack, published, unpublish
 from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions
 from headwater.sources.postgres.shape import Shape, read_shapes
@@ -58,7 +60,17 @@ class Watch:
         with stream.moved:
             captures = list(stream.translation.keeping.captures.values())
             old = [one for one in captures if one.oid in found.asked and one.since <= found.position]
+        self._unpublish(old, found)
+        with stream.moved:
             return [item for capture in old for item in _compared(stream, capture, found)]
+
+    def _unpublish(self, captures: Sequence[Captured], found: _Found) -> None:
+        """While a table is published, its user's updates fail for want of an identity. Before it ends: nobody can
+        have captured it anew by then. In vain where the user has it locked; the rest does not depend on it."""
+        over = [capture.oid for capture in captures if _reason(capture, found) and capture.oid in found.published]
+        with contextlib.suppress(SourceError), self._sessions.lent() as db:
+            for shape in (found.shapes[oid] for oid in over if oid in found.shapes):
+                unpublish(db, self._publication(), shape)
 
     def _heard(self, stream: Stream) -> bool:
         with stream.moved:
@@ -80,15 +92,21 @@ class Watch:
 
 
 def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
+    position, reason = found.position + 1, _reason(capture, found)
+    if reason is not None:
+        return [stream.translation.ended(capture, reason, position)]
+    return [*stream.translation.fitted(found.shapes[capture.oid], position)]
+
+
+def _reason(capture: Captured, found: _Found) -> str | None:
+    """Why the table cannot be followed any more, whatever its columns are now."""
     name, shape = capture.table.name, found.shapes.get(capture.oid)
-    position = found.position + 1
-    ended = stream.translation.ended
     if shape is None:
-        return [ended(capture, f"table {name} was dropped", position)]
+        return f"table {name} was dropped"
     if shape.oid not in found.published:
-        return [ended(capture, f"table {name} was taken out of the publication", position)]
+        return f"table {name} was taken out of the publication"
     if not shape.identity_columns:
-        return [ended(capture, f"table {name} has no replica identity any more", position)]
+        return f"table {name} has no replica identity any more"
     if shape.parts != capture.parts:
-        return [ended(capture, f"partitions of table {name} were attached or detached", position)]
-    return [*stream.translation.fitted(shape, position)]
+        return f"partitions of table {name} were attached or detached"
+    return None
