@@ -28,7 +28,7 @@ from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
 from headwater.model.value import Value
 from headwater.pipeline.grid import Grid
-from headwater.sources import open_doctor, open_source
+from headwater.sources import open_doctor, open_source, shown
 from headwater.sources.doctor import Finding, Mended, Scope, State, is_well, mend_all
 
 _err = Console(stderr=True, highlight=False)
@@ -152,7 +152,7 @@ def _runner_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _opened(args: argparse.Namespace, source: str, data_dir: Path | None) -> Server:
-    with _err.status(f"starting the pipeline ({args.runner}) on {source} …"):
+    with _err.status(f"starting the pipeline ({args.runner}) on {shown(source)} …"):
         return Server(
             source,
             runner=args.runner,
@@ -191,7 +191,7 @@ def _announce(url: str, server: Server) -> None:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    with _err.status(f"connecting to {args.source} …"):
+    with _err.status(f"connecting to {shown(args.source)} …"):
         db = _connected(args)
     with db:
         live = db.query(args.sql, *args.param, live=True)

@@ -7,9 +7,13 @@ import shutil
 
 import pytest
 
+from tests.support.postgres import WITH_TLS
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_OPENSSL = shutil.which("openssl")
 _NEEDS = {
     "browser": (CHROMIUM is not None, "no Chromium: install the package chromium"),
+    "tls": (bool(_OPENSSL and WITH_TLS), "no openssl, or no PostgreSQL built with it"),
     "spark": (importlib.util.find_spec("pyspark") is not None, "no pyspark: install headwater[spark]"),
 }
 

@@ -69,6 +69,7 @@ def _binaries() -> dict[str, Path]:
 
 
 BINARIES = _binaries()
+WITH_TLS = [version for version, place in BINARIES.items() if b"libssl" in (place / "postgres").read_bytes()]
 VERSIONS = tuple(version for version in ("15" if "15" in BINARIES else "16", "18") if version in BINARIES)
 
 
@@ -113,6 +114,13 @@ class Postgres:
             )
         self._wait()
 
+    def own(self, *paths: Path) -> None:
+        """Files for the server, and for nobody else."""
+        for path in paths:
+            path.chmod(0o600)
+            if self._as:
+                os.chown(path, self._as["user"], self._as["group"])
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT is PostgreSQL's fast shutdown, SIGQUIT the immediate one, which leaves a crash to recover from."""
         if self._process is not None:
@@ -156,6 +164,11 @@ class Postgres:
                 assert time.monotonic() < until_s, f"{slots} stay in use"
                 time.sleep(0.005)
             db.execute(_EVERYTHING_GOES)
+
+    def ask_passwords(self, role: str) -> None:
+        """Of one role; everybody else is trusted. From the next start on."""
+        rules = self.root / "data" / "pg_hba.conf"
+        rules.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run([self._bin / program, *words], capture_output=True, text=True, cwd=self.root, **self._as)

@@ -16,7 +16,7 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.inline import InlineRunner
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.runner import Job, Runner
-from headwater.sources import open_source
+from headwater.sources import open_source, shown
 from headwater.sql.params import Given
 
 
@@ -53,7 +53,7 @@ class Server:
         epoch_s: float = 60.0,
         limits: Limits = DEFAULT,
     ) -> None:
-        self.url = url
+        self.url = shown(url)
         source = open_source(url)
         self._scratch = _scratch(url) if data_dir is None else None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from headwater.sources.sqlite_doctor import SqliteDoctor
 
 _named: dict[str, MemorySource] = {}
 _lock = threading.Lock()
+_PASSWORD = re.compile(r"(?<=:)(//[^/?#@:]*:)[^/]*(?=@)|([?&](?:ssl)?password=)[^&]*")
 
 
 def open_source(url: str) -> Source:
@@ -42,9 +44,14 @@ def open_doctor(url: str, scope: Scope = EVERYTHING) -> Doctor:
     raise _unknown(url)
 
 
+def shown(url: str) -> str:
+    """The address as it may be seen by anyone: without its password."""
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", url)
+
+
 def _unknown(url: str) -> SourceError:
     return SourceError(
-        f"{url!r} is not the address of a source we know",
+        f"{shown(url)!r} is not the address of a source we know",
         hint="use sqlite:///relative.db, sqlite:////absolute.db, memory://, memory://name or postgresql://host/database",
     )
 
