@@ -34,7 +34,7 @@ def opened(sql: str, count: int, instances: int = 1) -> Dataflow:
     planned = plan(sql, [T])
     flow.activate(planned.template, {"t": [batch_of(T, rows_of(count))]})
     for n in range(instances):
-        values = (n,) if planned.template.keys else ()
+        values = (n,) if planned.template.keys else planned.instance.values
         flow.subscribe(replace(planned.instance, id=n + 1, values=values), 1)
     flow.take()
     return flow

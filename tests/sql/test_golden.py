@@ -16,8 +16,8 @@ import pytest
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
+from headwater.plan.derived import written
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from headwater.sql.literal import write
 from headwater.sql.render import render_key
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,10 +89,11 @@ def _table(planned: Planned) -> Table:
 def _described(sql: str) -> str:
     planned = plan(sql, TABLES)
     template, instance = planned.template, planned.instance
-    keys = [f"{key} = {write(value)}" for key, value in zip(template.keys, instance.values, strict=True)]
+    pairs = zip(template.lifted, written(template, instance), strict=True)
+    lifted = [f"{key} {op} {text}" for (key, op), text in pairs]
     types = [f"{out.name}: {out.expr.type.name if out.expr.type else 'NULL'}" for out in template.outputs]
     lines = [f"template {template.sql}", f"types    {', '.join(types)}"]
-    lines += [f"params   {', '.join(keys)}"] if keys else []
+    lines += [f"params   {', '.join(lifted)}"] if lifted else []
     lines += (
         [f"order    {', '.join(render_key(key, template.table) for key in template.order)}"] if template.order else []
     )

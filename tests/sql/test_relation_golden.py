@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
+from headwater.plan.derived import written
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind import bind
-from headwater.sql.literal import write
 from headwater.sql.tree import key_text, tree
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled
@@ -25,10 +25,11 @@ def _described(sql: str) -> str:
     planned = plan(sql, TABLES)
     template, instance = planned.template, planned.instance
     assert template.relation is not None
-    keys = [f"{key} = {write(value)}" for key, value in zip(template.keys, instance.values, strict=True)]
+    pairs = zip(template.lifted, written(template, instance), strict=True)
+    lifted = [f"{key} {op} {text}" for (key, op), text in pairs]
     types = [f"{out.name}: {out.expr.type.name if out.expr.type else 'NULL'}" for out in template.outputs]
     lines = [f"template {template.sql}", f"types    {', '.join(types)}"]
-    lines += [f"params   {', '.join(keys)}"] if keys else []
+    lines += [f"params   {', '.join(lifted)}"] if lifted else []
     lines += [f"order    {', '.join(key_text(key) for key in template.order)}"] if template.order else []
     lines += [f"frame    limit {instance.limit} offset {instance.offset}"] if template.framed else []
     return "".join(f"{line}\n" for line in [*lines, *tree(template.relation)])

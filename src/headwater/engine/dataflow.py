@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,10 @@ from headwater.engine.program import Program, Seen, identity_of
 from headwater.engine.replay import Replay, ranked_of, too_large
 from headwater.engine.saved import SavedState, load_runs, read_document, runs_inside, save_runs, saved_state
 from headwater.engine.scalar import bucket, padded
+from headwater.engine.selection import Selection
+from headwater.engine.spans import wanted
 from headwater.engine.spill import Inside, spill
+from headwater.engine.spread import spread
 from headwater.engine.work import Work
 from headwater.model.errors import HeadwaterError, Poisoned
 from headwater.model.keys import Uint64s
@@ -69,7 +72,7 @@ class Live:
     template: Template
     program: Program
     widths: Mapping[str, int]
-    params: Params = field(default_factory=Params)
+    params: Params
 
 
 class Dataflow:
@@ -214,7 +217,8 @@ class Dataflow:
         table = self._shape_of(template)
         if template.id not in self._live:
             wide = self._widths(template) if widths is None else widths
-            live = self._live[template.id] = Live(template, Program(template, table), wide)
+            params = Params(Selection(template, self.counters) if template.selectors else None)
+            live = self._live[template.id] = Live(template, Program(template, table), wide, params)
             self._served.setdefault((template.table, template.keys), []).append(live)
 
     def _derive(self, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
@@ -309,8 +313,9 @@ class Dataflow:
         return partition_of(template, instance, count) == q
 
     def _open(self, live: Live, instance: Instance, seq: int, prev: int = 0) -> Window:
-        key = encode_instance(live.template, instance, self._shapes[live.template.table].table)
-        group = live.params.group(live.template.id, key)
+        table = self._shapes[live.template.table].table
+        more = wanted(live.template, instance, table) if live.template.selectors else None
+        group = live.params.group(live.template.id, encode_instance(live.template, instance, table), more)
         if live.program.ordered and group.ranked is None:
             self._hydrate(live, group)
         end = (1 << 62) if instance.limit is None else instance.offset + instance.limit
@@ -368,10 +373,10 @@ class Dataflow:
         ids = np.array([identity_of(key) for key in keys], np.uint64)
         arrangement = self._arrangement(live.template)
         if len(keys) <= _FETCH_ROWS_MAX:
-            hash = arrangement.hash(window.group.key)
+            hash = arrangement.hash(window.group.bucket)
             rows = arrangement.find([(hash, id) for id in ids.tolist()])
         else:
-            gathered = arrangement.bucket(window.group.key)
+            gathered = arrangement.bucket(window.group.bucket)
             rows = gathered.rows.take(pa.array(np.searchsorted(gathered.id, ids)))
         return ids, np.arange(len(ids)), live.program.project(rows)
 
@@ -442,7 +447,10 @@ class Dataflow:
         hash = arrangement.hash_rows(changes.rows) if count >= _MANY_ROWS else arrangement.hashes(encoded, count)
         mine = self._mine(arrangement, changes.rows, hash)
         for live in self._served.get((arrangement.table.name, arrangement.keys), ()):
-            joined = live.params.join(encoded, hash, mine)
+            if live.params.selection is None:
+                joined = live.params.join(encoded, hash, mine)
+            else:
+                joined = live.params.select(changes.rows, arrangement.table, encoded, mine)
             if joined is not None:
                 with blaming(live.template.id):
                     self._advance(live, arrangement, changes, joined)
@@ -452,9 +460,9 @@ class Dataflow:
         if live.template.empty is not None:
             changes, origin = padded(changes, live.template, arrangement.table)
             joined = Joined(joined.number[origin], live.params)
-        asked = np.flatnonzero(joined.number >= 0)
-        among = None if len(asked) == len(joined.number) else asked
-        seen = live.program.see(changes.rows, changes.id, among)
+        seen = live.program.see(changes.rows, changes.id, joined.looked())
+        if joined.rows is not None:
+            changes, seen = spread(changes, seen, joined.rows, joined.number)
         before = sum(len(block) for block in self._outbox.blocks[live.template.id])
         if live.program.ordered or live.program.veiled or self._troubled(joined, seen, len(changes)):
             replay = Replay(

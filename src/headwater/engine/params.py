@@ -1,8 +1,8 @@
-"""The params join: which instances a row belongs to, by the encoded values of the template's keys.
+"""The params join: which instances a row belongs to, by the encoded values of the template's keys and selectors.
 
-ΔT ⋈ P is `join`; T ⋈ ΔP is the hydration of a new group. An instance's values are a key of a dictionary, so 100,000
-instances cost a change what 100 do; and what a step must know of them all is in columns, by slot. It never evaluates
-an expression.
+ΔT ⋈ P is `join`; T ⋈ ΔP is the hydration of a new group. An instance's keys are a key of a dictionary, and what it asks
+for by lists and bounds is indexed in `selection`, so 100,000 instances cost a change what 100 do; and what a step must
+know of them all is in columns, by slot. It never evaluates an expression.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.order import Frame, Ranked
+from headwater.engine.selection import Selection
 from headwater.engine.slots import Slots
+from headwater.engine.spans import Wanted
 from headwater.model.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
 from headwater.plan.template import Instance, Template
@@ -81,10 +84,14 @@ class Group:
     `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error. So they
     are while the whole relation beneath has no right answer: that is told under `SPOILED`, which is nobody's identity.
     `ranked` is kept where the template is ordered; `size` is the number of rows before any frame.
+
+    `bucket` is the encoding of its keys, by which its rows are arranged; `wanted` what else it asks for. `key` is both.
     """
 
     template: str
     key: bytes
+    bucket: bytes
+    wanted: Wanted | None
     slots: Slots
     slot: int
     windows: list[Window] = field(default_factory=list)
@@ -112,15 +119,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`number[i]` is the slot of row i's group, −1 where nobody asked for it."""
+    """`number[i]` is the slot of row i's group, −1 where nobody asked for it. Where a row has several groups, it is
+    that of copy i, and `rows[i]` is the row it is a copy of."""
 
     number: Int64s
     params: Params
+    rows: Int64s | None = None
 
     @property
     def groups(self) -> Mapping[int, Group]:
         """By number."""
         return self.params.by_slot
+
+    def looked(self) -> Int64s | None:
+        """The rows that somebody asked for; None for all."""
+        if self.rows is not None:
+            return np.unique(self.rows)
+        asked = np.flatnonzero(self.number >= 0)
+        return None if len(asked) == len(self.number) else asked
 
     def asked(self) -> list[Group]:
         """The groups of these rows."""
@@ -141,21 +157,27 @@ class Params:
     behind what there is now; it is made again when that is worth it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection | None = None) -> None:
+        self.selection = selection
         self.groups: dict[bytes, Group] = {}
         self.by_slot: dict[int, Group] = {}
         self.group_slots, self.window_slots = Slots(GROUP), Slots(WINDOW)
         self._hash, self._slot = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         self._behind = 0
 
-    def group(self, template: str, key: bytes) -> Group:
-        """That of a key, which may be new."""
-        group = self.groups.get(key)
-        if group is None:
-            short = key if len(key) <= _KEY_BYTES_MAX else b""
-            slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
-            group = self.groups[key] = self.by_slot[slot] = Group(template, key, self.group_slots, slot)
-            self._behind += 1
+    def group(self, template: str, bucket: bytes, wanted: Wanted | None = None) -> Group:
+        """The one that asks for this, which may be new."""
+        key = bucket if wanted is None else bucket + wanted.key
+        return self.groups.get(key) or self._new(template, key, bucket, wanted)
+
+    def _new(self, template: str, key: bytes, bucket: bytes, wanted: Wanted | None) -> Group:
+        short = key if len(key) <= _KEY_BYTES_MAX else b""
+        slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
+        group = Group(template, key, bucket, wanted, self.group_slots, slot)
+        self.groups[key] = self.by_slot[slot] = group
+        self._behind += 1
+        if self.selection is not None and wanted is not None:
+            self.selection.add(slot, bucket, wanted)
         return group
 
     def open(self, instance: Instance, group: Group, frame: Frame, seq: int, prev: int) -> Window:
@@ -174,6 +196,8 @@ class Params:
         if not group.windows and self.by_slot.get(group.slot) is group:
             del self.groups[group.key], self.by_slot[group.slot]
             self.group_slots.give(group.slot)
+            if self.selection is not None:
+                self.selection.remove(group.slot)
 
     def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
         """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match
@@ -185,6 +209,23 @@ class Params:
             number[~matches] = NOBODY
         everyone = encoded is None and matches is None
         return Joined(number, self) if len(number) and (everyone or number.max() >= 0) else None
+
+    def select(
+        self, rows: pa.RecordBatch, table: Table, encoded: Sequence[bytes] | None, matches: Bools | None
+    ) -> Joined | None:
+        """`join`, where groups ask by lists and bounds: then a row may have several."""
+        if not self.groups or self.selection is None:
+            return None
+        row, slot = self.selection.pairs(rows, table, encoded)
+        if matches is not None:
+            row, slot = row[matches[row]], slot[matches[row]]
+        if not len(row):
+            return None
+        if (row[1:] == row[:-1]).any():
+            return Joined(slot, self, row)
+        number = np.full(rows.num_rows, NOBODY, np.int64)
+        number[row] = slot
+        return Joined(number, self)
 
     def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
         if encoded is None:
@@ -219,7 +260,8 @@ class Params:
 
 
 def encode_instance(template: Template, instance: Instance, table: Table) -> bytes:
-    return encode_row(instance.values, [table.column(name).collation for name in template.keys])
+    """By the values of its keys."""
+    return encode_row(instance.keyed(template), [table.column(name).collation for name in template.keys])
 
 
 def partition_salt(table: str, keys: tuple[str, ...]) -> int:
@@ -233,7 +275,8 @@ def partition_of(template: Template, instance: Instance, partitions: int) -> int
     """
     if not template.keys:
         return home_of(template, partitions)
-    folded = hash_encoded(encode_row(instance.values, ("NOCASE",) * len(instance.values)))
+    values = instance.keyed(template)
+    folded = hash_encoded(encode_row(values, ("NOCASE",) * len(values)))
     return (folded + partition_salt(template.table, template.keys)) % 2**64 % partitions
 
 

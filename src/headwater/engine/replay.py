@@ -94,12 +94,12 @@ class Replay:
     def _far(self) -> Far | None:
         """Where a step of some size is all of one group, most of it may lie past every frame of the group."""
         number = self.joined.number
-        alone = self.program.ordered and len(self.changes) > FEW and (number == number[0]).all()
+        alone = self.program.ordered and len(self.changes) > FEW and (number[number >= 0] == number.max()).all()
         return Far(self.changes, self.seen) if alone else None
 
     def _passed(self, far: Far, tx: list[int]) -> int:
         """Passes over transactions that nobody sees; where the next one begins."""
-        group = self.joined.groups[int(self.joined.number[0])]
+        group = self.joined.groups[int(self.joined.number.max())]
         end = self._end(group)
         if end is None:
             return self.reached
@@ -331,7 +331,7 @@ class Replay:
         row = self._latest().get(id)
         if row is not None:
             return int(self.seen.place[row])
-        self.fetched.append((self.arrangement.hash(group.key), id))
+        self.fetched.append((self.arrangement.hash(group.bucket), id))
         return _FETCHED + len(self.fetched) - 1
 
     def _enter(self, window: Window, tx: int, kind: Kind, reason: str = "") -> None:
@@ -367,10 +367,12 @@ class Replay:
             for id, place in zip(gathered.id.tolist(), seen.place.tolist(), strict=True)
             if place >= 0 and id not in latest
         }
-        numbers = self.joined.number
-        fresh = {id: row for id, row in latest.items() if row >= 0 and numbers[row] == group.slot}
-        rows.update({id: int(self.seen.place[row]) for id, row in fresh.items() if self.seen.place[row] >= 0})
+        mine = [(self.ids[row], self.places[row]) for row in np.flatnonzero(self.joined.number == group.slot).tolist()]
+        rows.update({id: place for id, place in mine if place >= 0 and place == self._place_of(latest.get(id))})
         return rows
+
+    def _place_of(self, row: int | None) -> int:
+        return NOWHERE if row is None or row < 0 else self.places[row]
 
     def _pool(self, rows: pa.RecordBatch) -> int:
         base = self.pooled

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.arrangement import Arrangement, Gathered
+from headwater.engine.arrangement import Arrangement, Bools, Gathered
 from headwater.engine.identity import Int64s, key_hashes
 from headwater.engine.pair import Changes
 from headwater.engine.params import Group
@@ -45,10 +45,16 @@ def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.Recor
 
 def bucket(arrangement: Arrangement, template: Template, group: Group) -> Gathered:
     """The rows of a group of subscriptions; over nothing, the row of nothing."""
-    gathered = arrangement.bucket(group.key)
+    gathered = arrangement.bucket(group.bucket)
+    if group.wanted is not None:
+        return _chosen(gathered, group.wanted.mask(gathered.rows, arrangement.table))
     if template.empty is None or len(gathered.id):
         return gathered
-    return _nothing(arrangement.table, template, group.windows[0].instance.values)
+    return _nothing(arrangement.table, template, group.windows[0].instance.keyed(template))
+
+
+def _chosen(gathered: Gathered, mask: Bools) -> Gathered:
+    return gathered if mask.all() else Gathered(gathered.id[mask], gathered.rows.filter(pa.array(mask)))
 
 
 def _nothing(table: Table, template: Template, values: Row) -> Gathered:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Work:
-    """`gathered`: rows read from arrangements. `emitted`: edits. `rewritten`: rows copied by merges of runs."""
+    """`gathered`: rows read from arrangements. `emitted`: edits. `rewritten`: rows copied by merges of runs.
+    `paired`: pairs of a changed row and a group that may want it, by a list or a bound."""
 
     gathered: int = 0
     emitted: int = 0
     rewritten: int = 0
+    paired: int = 0

@@ -7,31 +7,32 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from headwater.model.schema import Table
-from headwater.model.value import Value
 from headwater.plan.fingerprint import relation_name, template_id
 from headwater.plan.lift import canonical
-from headwater.plan.template import Instance, Template
+from headwater.plan.template import Instance, Selector, Template
+from headwater.sql.ask import Ask, Op, asks
 from headwater.sql.bind import bind_parsed
 from headwater.sql.chain import chain
 from headwater.sql.dialects import DIALECTS
-from headwater.sql.expr import Call, ColumnRef, Const, Expr
+from headwater.sql.expr import Expr
 from headwater.sql.parse import Parsed, parse
 from headwater.sql.query import Query
 from headwater.sql.relation import Relation
 from headwater.sql.tree import tree
 
-_MARK = "\ue000p"
 
-
-def derived_template(query: Query, relation: Relation, keys: Sequence[str], rest: Sequence[Expr]) -> Template:
+def derived_template(
+    query: Query, relation: Relation, lifted: Sequence[tuple[str, Op]], rest: Sequence[Expr]
+) -> Template:
+    """`lifted`: the columns of keys first, then those of selectors."""
     assert query.syntax is not None
     name = relation_name("\n".join(tree(relation)))
-    sql = query.syntax.text(keys, [_equality(conjunct) for conjunct in rest])
+    sql = query.syntax.text(lifted, [_ask(conjunct) for conjunct in rest])
     return Template(
         id=template_id(name, sql),
         sql=sql,
         table=name,
-        keys=tuple(keys),
+        keys=tuple(name for name, op in lifted if op == "="),
         where=chain("and", rest) if rest else None,
         outputs=query.outputs,
         order=query.order,
@@ -39,25 +40,36 @@ def derived_template(query: Query, relation: Relation, keys: Sequence[str], rest
         relation=relation,
         empty=query.empty,
         dialect=query.syntax.params.dialect.name,
+        selectors=tuple(Selector(name, op) for name, op in lifted if op != "="),
     )
 
 
 def derived_from_sql(parsed: Parsed, tables: Sequence[Table]) -> Template:
-    """Every hole is filled with a mark that no column holds; where a column is compared with it, there is a key."""
+    """Every hole is filled with a mark that no column holds; where a column is compared with it, there it belongs."""
     holes = {node.name for node in parsed.select.find_all(exp.Placeholder)} - {"limit", "offset"}
-    marks = {name: f"{_MARK}{name[1:]}" for name in holes}
-    bound = bind_parsed(parsed, tables, {**marks, "limit": 0, "offset": 0}, lift_scalars=bool(holes))
+    mark = _mark(parsed.sql)
+    marks = {f"{mark}{name[1:]}": int(name[1:]) for name in holes}
+    filling = {f"p{number}": text for text, number in marks.items()}
+    bound = bind_parsed(parsed, tables, {**filling, "limit": 0, "offset": 0}, lift_scalars=bool(holes))
     assert bound.relation is not None
-    found = {str(value): name for name, value in map(_equality, bound.where) if value in marks.values()}
-    keys = [found[f"{_MARK}{number}"] for number in range(1, len(marks) + 1)]
-    rest = canonical(conjunct for conjunct in bound.where if _equality(conjunct)[1] not in marks.values())
-    return derived_template(bound, bound.relation, keys, rest)
+    found = {marks[str(ask.values[0])]: ask for ask in map(_ask, bound.where) if ask.values[0] in marks}
+    rest = canonical(conjunct for conjunct in bound.where if _ask(conjunct).values[0] not in marks)
+    lifted = [(found[number].column.name, found[number].op) for number in sorted(found)]
+    return derived_template(bound, bound.relation, lifted, rest)
+
+
+def _mark(text: str) -> str:
+    """Nothing in the text is like it."""
+    mark = "\ue000p"
+    while mark in text:
+        mark = "\ue000" + mark
+    return mark
 
 
 def derived_sql(template: Template, instance: Instance) -> str:
     """The template's text with the instance's values in its holes."""
     dialect, text = DIALECTS[template.dialect], template.sql
-    values = {f"p{number}": dialect.write(value) for number, value in enumerate(instance.values, 1)}
+    values = {f"p{number}": text for number, text in enumerate(written(template, instance), 1)}
     values["limit"] = dialect.all_rows() if instance.limit is None else str(instance.limit)
     values["offset"] = str(instance.offset)
     holes = list(parse(text, dialect).select.find_all(exp.Placeholder))
@@ -66,14 +78,18 @@ def derived_sql(template: Template, instance: Instance) -> str:
     return text
 
 
+def written(template: Template, instance: Instance) -> list[str]:
+    """The values as they stand in the places of their holes."""
+    write = DIALECTS[template.dialect].write
+    lists = [(value,) for value in instance.keyed(template)] + [row for _, row in instance.selected(template)]
+    return [", ".join(map(write, row)) for row in lists]
+
+
 def derived_notes(query: Query) -> Iterator[str]:
     if query.framed or query.order:
         yield "ties are ordered by the keys of the tables, of the groups, or by all columns"
 
 
-def _equality(conjunct: Expr) -> tuple[str, Value]:
-    match conjunct:
-        case Call(args=(ColumnRef() as column, Const() as constant)):
-            return column.name, constant.value
-        case _:
-            raise AssertionError(f"expected a column and a constant, found {conjunct}")
+def _ask(conjunct: Expr) -> Ask:
+    (ask,) = asks(conjunct)
+    return ask

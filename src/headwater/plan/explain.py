@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.model.schema import Table
-from headwater.model.value import Value
+from headwater.plan.derived import written
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
-from headwater.sql.literal import write
+from headwater.sql.ask import Op
 from headwater.sql.render import render, render_key, render_output
 from headwater.sql.tree import key_text, tree
 
@@ -35,7 +35,7 @@ def explain(
         [f"template {template.id}", f"instance {instance.id}"],
         [f"strategy {planned.strategy}: {_why(planned)}"],
         ["plan", *_tree(list(_operators(template, instance)), _beside(_origin(template, table), actuals))],
-        _listed("params", [f":p{n} {key} = {write(value)}" for n, key, value in _params(template, instance)]),
+        _listed("params", [f":p{n} {_told(*asked, text)}" for n, asked, text in _params(template, instance)]),
         ["effective query", f"  {effective_sql(template, instance, table)}"],
         _listed("actual", actuals.whole if actuals is not None else []),
         _listed("notes", every_note),
@@ -57,8 +57,9 @@ def _operators(template: Template, instance: Instance) -> Iterator[str]:
     yield f"project {', '.join(render_output(output) for output in template.outputs)}"
     if template.where is not None:
         yield f"filter {render(template.where)}"
-    if template.keys:
-        yield f"join params on {', '.join(f'{key} = :p{n}' for n, key, _ in _params(template, instance))}"
+    if template.lifted:
+        asked = (_told(*asked, f":p{n}") for n, asked in enumerate(template.lifted, 1))
+        yield f"join params on {', '.join(asked)}"
 
 
 def _ordered(template: Template) -> Iterator[str]:
@@ -87,9 +88,13 @@ def _tree(above: Sequence[str], below: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _params(template: Template, instance: Instance) -> list[tuple[int, str, Value]]:
-    pairs = zip(template.keys, instance.values, strict=True)
-    return [(number, key, value) for number, (key, value) in enumerate(pairs, 1)]
+def _params(template: Template, instance: Instance) -> list[tuple[int, tuple[str, Op], str]]:
+    pairs = zip(template.lifted, written(template, instance), strict=True)
+    return [(number, asked, text) for number, (asked, text) in enumerate(pairs, 1)]
+
+
+def _told(column: str, op: Op, text: str) -> str:
+    return f"{column} in ({text})" if op == "in" else f"{column} {op} {text}"
 
 
 def _listed(title: str, items: Sequence[str]) -> list[str]:

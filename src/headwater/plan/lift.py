@@ -1,37 +1,63 @@
 """Lifting: which constants of a query become parameters, so that queries that differ only in them share a template.
 
-A top-level conjunct `column = constant` is lifted, once per column. Everything else stays in the template.
+A top-level conjunct that asks of a column by constants alone is lifted: `=`, IN, and a bound from below and from above,
+each once per column. Everything else stays in the template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from headwater.model.value import Type, Value, type_of
-from headwater.sql.expr import Call, ColumnRef, Const, Expr
+from headwater.model.keys import encode_value
+from headwater.model.value import Row, Type, Value, type_of
+from headwater.plan.template import Selector
+from headwater.sql.ask import Ask, Op, asks
+from headwater.sql.expr import Expr
 from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
 from headwater.sql.render import render_operand
+from headwater.sql.types import COLLATIONS
+
+_UNORDERED = (Type.JSON, Type.OTHER)
+_SIDES: dict[Op, str] = {"=": "<>", "in": "<>", ">": ">", ">=": ">", "<": "<", "<=": "<"}
+_TURNS: dict[Op, int] = {"=": 0, "in": 1, ">": 2, ">=": 2, "<": 3, "<=": 3}  # the surest first
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """`keys` are columns with their values, by column name; `rest` the other conjuncts, in canonical order."""
+    """`keys` are columns with their values, by column name; so are `selectors`; `rest` are the other conjuncts, in
+    canonical order."""
 
     keys: tuple[tuple[str, Value], ...]
+    selectors: tuple[tuple[Selector, Value], ...]
     rest: tuple[Expr, ...]
+
+    @property
+    def asked(self) -> list[tuple[str, Op]]:
+        """The columns and how they are compared, those of keys first."""
+        return [*((column, "=") for column, _ in self.keys), *((one.column, one.op) for one, _ in self.selectors)]
+
+    @property
+    def values(self) -> Row:
+        return (*(value for _, value in self.keys), *(value for _, value in self.selectors))
 
 
 def lift(conjuncts: Iterable[Expr]) -> Lifted:
-    keys: dict[str, Value] = {}
-    rest: list[Expr] = []
-    for conjunct in canonical(conjuncts):
-        found = _equality(conjunct)
-        if found is None or found[0] in keys:
-            rest.append(conjunct)
-        else:
-            keys[found[0]] = found[1]
-    return Lifted(tuple(sorted(keys.items(), key=lambda key: key[0])), tuple(rest))
+    every = canonical(conjuncts)
+    found = {place: asked for place, each in enumerate(every) if (asked := list(_liftable(each)))}
+    taken: set[tuple[str, str]] = set()
+    lifted: list[tuple[str, Op, Value]] = []
+    rest = dict(enumerate(every))
+    for place, asked in sorted(found.items(), key=lambda item: _TURNS[item[1][0][1]]):
+        sides = {(column, side) for column, op, _ in asked for side in _SIDES[op]}
+        if taken.isdisjoint(sides):
+            taken |= sides
+            lifted += asked
+            del rest[place]
+    lifted.sort(key=lambda one: (one[0], _TURNS[one[1]]))
+    keys = tuple((column, value) for column, op, value in lifted if op == "=")
+    selectors = tuple((Selector(column, op), value) for column, op, value in lifted if op != "=")
+    return Lifted(keys, selectors, tuple(rest.values()))
 
 
 def canonical(conjuncts: Iterable[Expr]) -> list[Expr]:
@@ -40,16 +66,32 @@ def canonical(conjuncts: Iterable[Expr]) -> list[Expr]:
     return [by_text[text] for text in sorted(by_text)]
 
 
-def _equality(conjunct: Expr) -> tuple[str, Value] | None:
-    """The column and value of a liftable conjunct: compared by the column's own collation, of the column's own type."""
-    match conjunct:
-        case Call(name="=", args=(ColumnRef() as column, Const() as constant)) if (
-            conjunct.collation == column.collation
-        ):
-            value = fitted(constant.value, column.type)
-            return None if value is None else (column.name, value)
-        case _:
-            return None
+def _liftable(conjunct: Expr) -> Iterator[tuple[str, Op, Value]]:
+    """What a conjunct asks, where every constant is of the column's own type."""
+    found = [(ask, _values(ask)) for ask in asks(conjunct)]
+    if all(values for _, values in found):
+        for ask, values in found:
+            alone = len(values) == 1
+            op: Op = "=" if alone and ask.op == "in" else ask.op
+            yield ask.column.name, op, values[0] if alone else tuple(values)
+
+
+def _values(ask: Ask) -> list[Value]:
+    """As the column holds them; those of a list each once, in their order and without NULL, which equals nothing.
+    None where one does not fit: the column may hold other types one day."""
+    if ask.op != "=" and not _is_ordered(ask):
+        return []
+    wanted = [value for value in ask.values if value is not None]
+    held = [fitted(value, ask.column.type) for value in wanted]
+    if None in held:
+        return []
+    by_order = {encode_value(value, collation=ask.column.collation): value for value in reversed(held)}
+    return [by_order[encoded] for encoded in sorted(by_order)]
+
+
+def _is_ordered(ask: Ask) -> bool:
+    """Whether the order of encoded values is the order of the column."""
+    return ask.column.type not in _UNORDERED and ask.column.collation in COLLATIONS
 
 
 def fitted(value: Value, type: Type) -> Value:

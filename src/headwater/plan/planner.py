@@ -10,21 +10,30 @@ from sqlglot import exp
 
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.plan.derived import derived_from_sql, derived_notes, derived_sql, derived_template
+from headwater.plan.derived import derived_from_sql, derived_notes, derived_sql, derived_template, written
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.lift import Lifted, canonical, lift
 from headwater.plan.order import distinct_keys, effective_order
-from headwater.plan.template import Instance, Template
+from headwater.plan.template import Instance, Selector, Template
+from headwater.sql.ask import Op
 from headwater.sql.bind import bind, bind_parsed, is_plain
 from headwater.sql.chain import chain, operands
 from headwater.sql.dialects import Tables, dialect_of
 from headwater.sql.expr import Expr, OrderKey, Output
-from headwater.sql.literal import write
 from headwater.sql.params import Given
 from headwater.sql.parse import Parsed, parse
 from headwater.sql.query import Query
 from headwater.sql.render import quote, render_key, render_operand, render_output
 from headwater.sql.scope import find
+
+_OPS: dict[type[exp.Expr], Op] = {
+    exp.EQ: "=",
+    exp.In: "in",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +51,18 @@ def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
     if bound.empty is not None and lifted.rest:  # asked for a value that no row can have, or for two
         bound = bind(bound.sql, tables, params, lift_scalars=False)
         lifted = lift(bound.where)
-    keys = [name for name, _ in lifted.keys]
+    asked = lifted.asked
     if bound.relation is not None:
-        return _planned(derived_template(bound, bound.relation, keys, lifted.rest), lifted, bound, derived_notes(bound))
+        template = derived_template(bound, bound.relation, asked, lifted.rest)
+        return _planned(template, lifted, bound, derived_notes(bound))
     table = next(table for table in _every(tables) if table.name == bound.table)
-    template = _template(table, keys, lifted.rest, bound)
+    template = _template(table, asked, lifted.rest, bound)
     return _planned(template, lifted, bound, _notes(template, bound, table))
 
 
 def _planned(template: Template, lifted: Lifted, bound: Query, notes: Iterable[str]) -> Planned:
-    values = tuple(value for _, value in lifted.keys)
-    id = instance_id(template.id, values, bound.limit, bound.offset)
-    instance = Instance(id, template.id, values, bound.limit, bound.offset)
+    id = instance_id(template.id, lifted.values, bound.limit, bound.offset)
+    instance = Instance(id, template.id, lifted.values, bound.limit, bound.offset)
     return Planned(template, instance, notes=tuple(notes))
 
 
@@ -71,12 +80,12 @@ def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
 
 
 def _plain_from_sql(parsed: Parsed, tables: Sequence[Table]) -> Template:
-    keys, rest = _take_keys(parsed)
+    lifted, rest = _take_holes(parsed)
     parsed.select.set("where", exp.Where(this=reduce(_and_nodes, rest)) if rest else None)
     bound = bind_parsed(parsed, tables, {"limit": 0, "offset": 0})
     table = next(table for table in tables if table.name == bound.table)
-    names = [column.name for key in keys if (column := find(table.columns, key))]
-    return _template(table, names, canonical(bound.where), bound)
+    named = [(column.name, op) for name, op in lifted if (column := find(table.columns, name))]
+    return _template(table, named, canonical(bound.where), bound)
 
 
 def effective_sql(template: Template, instance: Instance, table: Table | None = None) -> str:
@@ -84,27 +93,33 @@ def effective_sql(template: Template, instance: Instance, table: Table | None = 
     table for it: theirs is their own text."""
     if template.relation is not None:
         return derived_sql(template, instance)
-    keys = [f"{quote(name)} = {write(value)}" for name, value in zip(template.keys, instance.values, strict=True)]
-    where = [*keys, *([render_operand(template.where)] if template.where is not None else [])]
+    pairs = zip(template.lifted, written(template, instance), strict=True)
+    lifted = [compared(*asked, text) for asked, text in pairs]
+    where = [*lifted, *([render_operand(template.where)] if template.where is not None else [])]
     limit = -1 if instance.limit is None else instance.limit
     frame = f"LIMIT {limit} OFFSET {instance.offset}" if template.framed else ""
     return _select(template.table, template.outputs, where, template.order, frame)
 
 
-def _template(table: Table, keys: Sequence[str], rest: Sequence[Expr], bound: Query) -> Template:
-    lifted = [f"{quote(name)} = :p{number}" for number, name in enumerate(keys, 1)]
-    where = [*lifted, *(render_operand(conjunct) for conjunct in rest)]
+def compared(column: str, op: Op, text: str) -> str:
+    return f"{quote(column)} IN ({text})" if op == "in" else f"{quote(column)} {op} {text}"
+
+
+def _template(table: Table, lifted: Sequence[tuple[str, Op]], rest: Sequence[Expr], bound: Query) -> Template:
+    holes = [compared(*asked, f":p{number}") for number, asked in enumerate(lifted, 1)]
+    where = [*holes, *(render_operand(conjunct) for conjunct in rest)]
     frame = "LIMIT :limit OFFSET :offset" if bound.framed else ""
     sql = _select(table.name, bound.outputs, where, distinct_keys(bound.order), frame)
     return Template(
         id=template_id(table.name, sql),
         sql=sql,
         table=table.name,
-        keys=tuple(keys),
+        keys=tuple(name for name, op in lifted if op == "="),
         where=chain("and", rest) if rest else None,
         outputs=bound.outputs,
         order=effective_order(bound.order, table, bound.framed),
         framed=bound.framed,
+        selectors=tuple(Selector(name, op) for name, op in lifted if op != "="),
     )
 
 
@@ -122,17 +137,18 @@ def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     return exp.And(this=left, expression=right)
 
 
-def _take_keys(parsed: Parsed) -> tuple[list[str], list[exp.Expr]]:
+def _take_holes(parsed: Parsed) -> tuple[list[tuple[str, Op]], list[exp.Expr]]:
     """The columns compared with `:p1, :p2, …`, in that order, and the other conjuncts."""
     where = parsed.select.args.get("where")
-    keys: list[str] = []
+    lifted: list[tuple[str, Op]] = []
     rest: list[exp.Expr] = []
     for node in operands(where.this, exp.And) if where else []:
-        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Placeholder):
-            keys.append(node.this.name)
+        given = node.expressions[0] if node.expressions else node.expression
+        if type(node) in _OPS and isinstance(given, exp.Placeholder):
+            lifted.append((node.this.name, _OPS[type(node)]))
         else:
             rest.append(node)
-    return keys, rest
+    return lifted, rest
 
 
 def _notes(template: Template, query: Query, table: Table) -> Iterable[str]:

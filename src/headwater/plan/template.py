@@ -8,13 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.model.value import Row, Value
+from headwater.sql.ask import Op
 from headwater.sql.expr import Expr, OrderKey, Output
 from headwater.sql.relation import Relation, tables_of
 
 
 @dataclass(frozen=True, slots=True)
+class Selector:
+    """A column that instances ask for otherwise than by one value: by a list of them, or by a bound."""
+
+    column: str
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
-    """One-table SELECT: `table` rows where each of `keys` equals the instance's value and `where` holds.
+    """One-table SELECT: `table` rows where each of `keys` equals the instance's value, each of `selectors` holds of
+    the instance's value or list, and `where` holds.
 
     `sql` is the canonical text with lifted constants as `:p1, :p2, …`; binding it again gives an equal template.
     `order` is the effective order: the user's keys, then the identity columns; empty where the result is unordered.
@@ -36,6 +46,12 @@ class Template:
     relation: Relation | None = None
     empty: tuple[tuple[str, Value], ...] | None = None
     dialect: str = "sqlite"
+    selectors: tuple[Selector, ...] = ()
+
+    @property
+    def lifted(self) -> tuple[tuple[str, Op], ...]:
+        """What stands before `:p1, :p2, …`: a column and how it is compared."""
+        return (*((key, "=") for key in self.keys), *((each.column, each.op) for each in self.selectors))
 
     @property
     def ordered(self) -> bool:
@@ -49,10 +65,20 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """`id` is a stable 63-bit hash of all the rest. `values` stand for `keys`, with the columns' affinity applied."""
+    """`id` is a stable 63-bit hash of all the rest. `values` stand for the template's `keys`, then for its `selectors`,
+    with the columns' affinity applied. An IN list is one value: a row of its values, each once, in their order."""
 
     id: int
     template: str
     values: Row = ()
     limit: int | None = None
     offset: int = 0
+
+    def keyed(self, template: Template) -> Row:
+        """The values that stand for the template's keys."""
+        return self.values[: len(template.keys)]
+
+    def selected(self, template: Template) -> tuple[tuple[Selector, Row], ...]:
+        """The template's selectors, each with its value or its list of them."""
+        given = zip(template.selectors, self.values[len(template.keys) :], strict=True)
+        return tuple((one, value if one.op == "in" and isinstance(value, tuple) else (value,)) for one, value in given)

@@ -15,9 +15,9 @@ from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
 from headwater.plan.template import Instance, Template
+from headwater.sql.dialects import DIALECTS
 from headwater.sql.expr import Const, OrderKey, Output
 from headwater.sql.functions import CLOCKS, VOLATILE
-from headwater.sql.literal import write
 
 WHOLISTIC = "wholistic"
 
@@ -54,6 +54,10 @@ def planned_requery(query: Requeried) -> Planned:
     return Planned(template, instance, WHOLISTIC, (f"not incremental: {query.why}", *_depends(query)))
 
 
+def _values(planned: Planned) -> list[str]:
+    return [DIALECTS[planned.template.dialect].write(value) for value in planned.instance.values]
+
+
 def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:
     lines = [
         f"template {planned.template.id}",
@@ -61,7 +65,7 @@ def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:
         f"strategy {WHOLISTIC}: the origin is asked again, and its answer compared with the one before",
         "query",
         *(f"  {line}" for line in planned.template.sql.strip().splitlines()),
-        *(f"  {n}: {write(value)}" for n, value in enumerate(planned.instance.values, 1)),
+        *(f"  {n}: {text}" for n, text in enumerate(_values(planned), 1)),
         "notes",
         *(f"  {note}" for note in (*planned.notes, *notes)),
     ]

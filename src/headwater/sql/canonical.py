@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from sqlglot import exp
 
-from headwater.model.value import Value
+from headwater.sql.ask import Ask, Op
 from headwater.sql.params import Params
 from headwater.sql.write import Hole
+
+_SIGNS: dict[Op, type[exp.Expr]] = {"=": exp.EQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,11 @@ class Syntax:
     params: Params
     columns: Mapping[str, exp.Column]
 
-    def text(self, keys: Sequence[str], rest: Sequence[tuple[str, Value]]) -> str:
-        """`keys` are compared with `:p1, :p2, …`; `rest` with constants."""
+    def text(self, lifted: Sequence[tuple[str, Op]], rest: Sequence[Ask]) -> str:
+        """The columns in `lifted` are compared with `:p1, :p2, …`; `rest` with constants."""
         tree = self.tree.copy()
-        holes = [self._equal(name, Hole(this=f":p{number}")) for number, name in enumerate(keys, 1)]
-        fixed = [self._equal(name, Hole(this=self.params.dialect.write(value))) for name, value in rest]
+        holes = [self._compared(name, op, [f":p{number}"]) for number, (name, op) in enumerate(lifted, 1)]
+        fixed = [self._compared(ask.column.name, ask.op, map(self.params.dialect.write, ask.values)) for ask in rest]
         if holes or fixed:
             _add_conjuncts(tree, [*holes, *fixed])
         if tree.args.get("limit"):
@@ -33,8 +35,9 @@ class Syntax:
             tree.set("offset", exp.Offset(expression=Hole(this=":offset")))
         return self.params.dialect.writer(self.params).write(tree)
 
-    def _equal(self, name: str, hole: Hole) -> exp.Expr:
-        return exp.EQ(this=self.columns[name].copy(), expression=hole)
+    def _compared(self, name: str, op: Op, texts: Iterable[str]) -> exp.Expr:
+        column, holes = self.columns[name].copy(), [Hole(this=text) for text in texts]
+        return exp.In(this=column, expressions=holes) if op == "in" else _SIGNS[op](this=column, expression=holes[0])
 
 
 def _add_conjuncts(tree: exp.Expr, added: Sequence[exp.Expr]) -> None:

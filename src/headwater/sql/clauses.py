@@ -92,8 +92,8 @@ class Answer:
 class Selected:
     """A SELECT up to its results. `order` are the user's terms, `ties` what tells its rows apart after them.
 
-    `liftable` are conjuncts `column = constant` of the outermost query that were left for the plan; their columns pass
-    through to the relation unchanged. `scalar`: aggregates and no GROUP BY, so one row, also over nothing.
+    `liftable` are conjuncts of the outermost query that ask of a column by constants and were left for the plan; their
+    columns pass through to the relation unchanged. `scalar`: aggregates and no GROUP BY, so one row, also over nothing.
     """
 
     node: exp.Select

@@ -14,9 +14,10 @@ from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Type
+from headwater.sql.ask import Ask, asks
 from headwater.sql.chain import operands, parts
 from headwater.sql.clauses import Attachment, Binder, Environment, Named, Selected, Whole
-from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey
+from headwater.sql.expr import Call, ColumnRef, Expr, OrderKey
 from headwater.sql.frame import is_constant, ordinal
 from headwater.sql.fromclause import From, FromClause, starred
 from headwater.sql.gathering import Gathering
@@ -30,6 +31,8 @@ from headwater.sql.scope import Bound, Scope
 from headwater.sql.subquery import as_condition, correlation
 from headwater.sql.types import COLLATIONS
 from headwater.sql.walk import names_in, substituted
+
+_COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 
 
 @dataclass(slots=True)
@@ -60,9 +63,10 @@ class Select:
         # GROUP BY and ORDER BY do not see the query around.
         keys = list(self._keys(replace(scope, clause=inner, outer=None), results)) if grouped else []
         passing = self._passing(local, grouped, keys, results)
-        relation = self._where(scope, source, self._asked(columns_of(source.relation), passing, grouped, results, over))
+        equal = self._equal(columns_of(source.relation), passing, grouped, results, over)
+        relation = self._where(scope, source, _Open(passing, equal))
         relation = reduce(_attached, inner.attachments, relation)
-        having = self._having(replace(scope, clause=over), passing)
+        having = self._having(replace(scope, clause=over), _Open(passing, passing))
         sorting = replace(scope, clause=over, outer=None)
         order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
         shape = _Shape(relation, results, having, tuple(order), over.attachments)
@@ -177,7 +181,7 @@ class Select:
             passing &= _columns(bound for _, bound in results)
         return passing
 
-    def _asked(
+    def _equal(
         self,
         columns: Sequence[RelColumn],
         passing: frozenset[str],
@@ -185,7 +189,7 @@ class Select:
         results: Sequence[Named],
         over: Gathering,
     ) -> frozenset[str]:
-        """The columns that WHERE may ask for by a constant: those that pass, and those that can be grouped by besides,
+        """The columns that WHERE may ask for by one value: those that pass, and those that can be grouped by besides,
         for rows of one value make the same groups, or the same set, whether others are grouped beside them or not."""
         distinct = bool(self.node.args.get("distinct"))
         if not self.outermost or grouped == distinct:
@@ -202,15 +206,15 @@ class Select:
         clauses = ("having", "order", "limit", "offset")
         return self.whole.lift_scalars and not over.attachments and not any(map(self.node.args.get, clauses))
 
-    def _where(self, scope: Scope, source: From, passing: frozenset[str]) -> Relation:
+    def _where(self, scope: Scope, source: From, open: _Open) -> Relation:
         gathering = Gathering(self.binder, self.around, scope)
         found = _Conditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
         for joined in source.deferred:
             conditions = self._conjuncts(scope, joined.args["on"])
-            joined.set("on", _all([on for on in conditions if found.add(on, frozenset(), self._take)]))
+            joined.set("on", _all([on for on in conditions if found.add(on, _NOTHING_OPEN, self._take)]))
         where = self.node.args.get("where")
         conditions = self._conjuncts(scope, where.this) if where else []
-        self._keep("where", exp.Where, [each for each in conditions if found.add(each, passing, self._take)])
+        self._keep("where", exp.Where, [each for each in conditions if found.add(each, open, self._take)])
         relation = placed(source.relation, self._set_aside(source.relation, found.plain))
         relation = reduce(_attached, [*gathering.attachments, *found.semis], relation)
         return placed(relation, self._set_aside(relation, found.late))
@@ -227,17 +231,13 @@ class Select:
         condition = _all(kept)
         self.node.set(name, clause(this=condition) if condition is not None else None)
 
-    def _take(self, conjunct: Expr, node: exp.Expr, passing: frozenset[str]) -> bool:
-        """Leaves `column = constant` to the plan, which may make a parameter of the constant."""
-        match conjunct:
-            case Call(name="=", args=(ColumnRef() as column, Const())) if (
-                isinstance(node, exp.EQ) and column.name in passing and conjunct.collation == column.collation
-            ):
-                written = next(side for side in (node.this, node.expression) if isinstance(side, exp.Column))
-                self.liftable.append((conjunct, written))
-                return True
-            case _:
-                return False
+    def _take(self, conjunct: Expr, node: exp.Expr, open: _Open) -> bool:
+        """Leaves what asks of a column by constants to the plan, which may make parameters of them."""
+        asked, written = asks(conjunct), _column_of(node)
+        if written is None or not all(open.to(ask) for ask in asked):
+            return False
+        self.liftable += [(ask.expr, written) for ask in asked]
+        return bool(asked)
 
     def _set_aside(self, relation: Relation, conjuncts: Sequence[Expr]) -> list[Expr]:
         seen = {column.name for column in columns_of(relation)}
@@ -263,14 +263,14 @@ class Select:
         item = self.node.expressions[number - 1]
         return bind_expr(scope, node.replace((item.this if isinstance(item, exp.Alias) else item).copy()))
 
-    def _having(self, scope: Scope, passing: frozenset[str]) -> tuple[Expr, ...]:
+    def _having(self, scope: Scope, open: _Open) -> tuple[Expr, ...]:
         """What is asked of a key may be asked of the rows as well: it can be lifted."""
         found: list[Expr] = []
         kept = []
         written = self.node.args.get("having")
         for having in self._conjuncts(scope, written.this) if written else ():
             conjuncts = list(parts("and", bind_expr(scope, having.this).expr))
-            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, passing):
+            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, open):
                 kept.append(having)
                 found += conjuncts
         self._keep("having", exp.Having, kept)
@@ -305,6 +305,20 @@ class Select:
         return Call("=", (key, theirs), conjunct.type, "BINARY")
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The columns that may be asked for at the relation's top: `passing` in any way, `equal` by one value alone."""
+
+    passing: frozenset[str]
+    equal: frozenset[str]
+
+    def to(self, ask: Ask) -> bool:
+        return ask.column.name in (self.equal if ask.op == "=" else self.passing)
+
+
+_NOTHING_OPEN = _Open(frozenset(), frozenset())
+
+
 @dataclass(slots=True)
 class _Conditions:
     """The conjuncts of WHERE by what they need: nothing, a semi join, or what `gathering` attaches first."""
@@ -317,13 +331,13 @@ class _Conditions:
     late: list[Expr] = field(default_factory=list)
     semis: list[Attachment] = field(default_factory=list)
 
-    def add(self, where: exp.Where, passing: frozenset[str], take: Callable[..., bool]) -> bool:
+    def add(self, where: exp.Where, open: _Open, take: Callable[[Expr, exp.Expr, _Open], bool]) -> bool:
         """False where the conjunct was taken to be lifted."""
         before = len(self.gathering.attachments)
         found = as_condition(self.binder, self.around, self.scope, where.this)
         if isinstance(found, Attachment):
             self.semis.append(found)
-        elif take(found, where.this, passing):
+        elif take(found, where.this, open):
             return False
         else:
             (self.late if len(self.gathering.attachments) > before else self.plain).extend(parts("and", found))
@@ -392,6 +406,14 @@ def _key_terms(keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Group
         collation = bound.collating.name or "BINARY"
         if not is_constant(bound.expr) and collation in COLLATIONS:
             yield Term(OrderKey(grouping.replacements[bound.expr], collation=collation), node)
+
+
+def _column_of(node: exp.Expr) -> exp.Column | None:
+    """How a comparison names its column."""
+    if not isinstance(node, _COMPARISONS):
+        return None
+    sides = (node.this, node.args.get("expression"))
+    return next((side for side in sides if isinstance(side, exp.Column)), None)
 
 
 def _is_star(item: exp.Expr) -> bool:
