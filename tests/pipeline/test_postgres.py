@@ -55,12 +55,12 @@ def _until(done: Callable[[], bool]) -> None:
 def test_a_join_with_groups_follows_what_others_write(url: str, tmp_path: Path) -> None:
     with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
         live = db.query(JOIN, live=True)
-        assert rows(live)[0] == {"name": "customer 1", "orders": 4, "total": "50.00"}
+        assert rows(live)[0] == {"name": "customer 1", "orders": 4, "total": Decimal("50.00")}
         with psycopg.connect(url) as other:
             other.execute("INSERT INTO orders (customer, total) VALUES (3, 1000)")
             other.execute("UPDATE customers SET name = 'Three' WHERE id = 3")
         assert live.wait(db.position(), timeout=_PATIENCE_S)
-        assert rows(live)[0] == {"name": "Three", "orders": 5, "total": "1038.00"}
+        assert rows(live)[0] == {"name": "Three", "orders": 5, "total": Decimal("1038.00")}
         db.verify(live)
 
 
@@ -73,7 +73,7 @@ def test_what_is_written_through_is_waited_for(url: str, tmp_path: Path, way: st
         position = here.write("INSERT INTO orders (customer, total) VALUES ($1, $2)", 2, "7.50")
         assert live.wait(position, timeout=_PATIENCE_S)
         assert len(live.rows) == before + 1
-        assert live.rows[-1]["total"] == "7.50"
+        assert live.rows[-1]["total"] == Decimal("7.50")
         position = here.write_together("DELETE FROM orders WHERE customer = 2", "INSERT INTO customers VALUES (9, 'x')")
         assert live.wait(position, timeout=_PATIENCE_S)
         assert rows(live) == []
@@ -160,7 +160,7 @@ def test_a_change_that_does_not_matter_asks_nothing(url: str, tmp_path: Path, mo
         assert asked == []
         position = here.write("UPDATE orders SET total = 3 WHERE id = 1")
         assert live.wait(position, timeout=_PATIENCE_S)
-        assert rows(live) == [{"id": 1, "total": "3.00"}]
+        assert rows(live) == [{"id": 1, "total": Decimal("3.00")}]
         assert asked
 
 

@@ -6,11 +6,12 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from headwater.model.change import Transaction
 from headwater.model.schema import Table
-from headwater.model.value import Row, from_array, type_of
+from headwater.model.value import Row, from_array, pack_any, type_of
 from headwater.sources.source import SchemaChange, Source
 from headwater.sources.sqlite_schema import quoted
 
@@ -18,8 +19,11 @@ Exact = tuple[tuple[str, Any], ...]
 
 
 def exact(row: Iterable[Any]) -> Exact:
-    """A row that equals another one only bit for bit: 1 is not 1.0, and -0.0 is not 0.0."""
-    return tuple((type(value).__name__, value.hex() if isinstance(value, float) else value) for value in row)
+    """A row that equals another one only bit for bit: 1 is not 1.0, 1.0 is not 1.00, and -0.0 is not 0.0."""
+    return tuple((type(value).__name__, pack_any(value) if type(value) in _LOOSE else value) for value in row)
+
+
+_LOOSE = (float, Decimal, tuple)
 
 
 class Replica:

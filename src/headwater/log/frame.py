@@ -27,7 +27,7 @@ from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.model.value import FewRows, Row, Type, to_array
+from headwater.model.value import PLAIN, FewRows, Row, to_array
 
 _PREFIX = struct.Struct("<4sI")
 _MAGIC = b"HWF1"
@@ -213,6 +213,7 @@ class _Layout:
 
     def __init__(self, table: Table) -> None:
         self.types = [column.type for column in table.columns]
+        self.is_plain = PLAIN.issuperset(self.types)
         self.schema = pa.schema([*table.arrow, TX, DIFF])
         self.written = self.schema.serialize().to_pybytes()
         self.few = FewRows(self.schema)
@@ -278,7 +279,7 @@ def _add(rows: _Rows, change: Change, ordinal: int, layout: _Layout) -> None:
 
 
 def _rows_batch(rows: _Rows, layout: _Layout) -> pa.RecordBatch:
-    if len(rows.images) <= _FEW and Type.ANY not in layout.types:
+    if len(rows.images) <= _FEW and layout.is_plain:
         images = zip(rows.images, rows.txs, rows.diffs, strict=True)
         return layout.few.of((*image, tx, diff) for image, tx, diff in images)
     columns = zip(*rows.images, strict=True)

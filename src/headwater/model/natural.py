@@ -96,7 +96,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "inet": _address,
     "cidr": ipaddress.ip_network,
-    "time with time zone": time.fromisoformat,
+    "timetz": time.fromisoformat,
     "int4range": _range(int),
     "int8range": _range(int),
     "numrange": _range(Decimal),

@@ -100,6 +100,7 @@ COUNTED = {  # types that are whole numbers in Arrow, though not in Python
     Type.TIMESTAMP: pa.int64(),
     Type.TIMESTAMPTZ: pa.int64(),
 }
+PLAIN = frozenset({Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN})  # Arrow takes their values as they are
 _OF_PYTHON: dict[type, Type] = {
     bool: Type.BOOLEAN,
     int: Type.INTEGER,

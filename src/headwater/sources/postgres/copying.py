@@ -4,60 +4,73 @@ transactions."""
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
 
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import COUNTED, Type, to_array
 from headwater.sources.postgres.keeping import Captured
 from headwater.sources.postgres.sessions import Connection
-from headwater.sources.postgres.shape import quoted
-from headwater.sources.postgres.types import BOOL
+from headwater.sources.postgres.shape import quoted, read_types
+from headwater.sources.postgres.types import Parse
 
 _PARSE = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+_PARSED = frozenset({Type.BLOB, Type.INTERVAL, Type.OTHER})  # Arrow holds them in another form than their text
 
 
 def batches(db: Connection, capture: Captured, relation: str, rows_max: int) -> Iterator[Any]:
     """Record batches of the schema `table.arrow`, as the transaction of `db` sees the table."""
-    named = zip(capture.table.names, capture.types, strict=True)
-    columns = ", ".join(quoted(name) + ("::int4" if type == BOOL else "") for name, type in named)
+    types = read_types(db)
+    parsers = [types.parser(type) for type in capture.types]
+    columns = ", ".join(map(quoted, capture.table.names))
     sql = f"COPY (SELECT {columns} FROM {relation}) TO STDOUT (FORMAT csv)"
-    rows: list[bytes] = []
+    rows: list[Any] = []
     with db.cursor().copy(sql.encode()) as copy:
         for row in copy:
-            rows.append(bytes(row))
+            rows.append(row)
             if len(rows) == rows_max:
-                yield _batch(rows, capture.table)
+                yield _batch(rows, capture.table, parsers)
                 rows.clear()
     if rows:
-        yield _batch(rows, capture.table)
+        yield _batch(rows, capture.table, parsers)
 
 
-def _batch(rows: list[bytes], table: Table) -> Any:
-    raw = {name: pa.large_string() if field.type is Type.BLOB else field.type.arrow for name, field in _named(table)}
-    read = csv.read_csv(
-        io.BytesIO(b"".join(rows)),
-        read_options=csv.ReadOptions(column_names=list(raw), block_size=1 << 30, use_threads=False),
-        parse_options=_PARSE,
-        convert_options=csv.ConvertOptions(
-            column_types=raw, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
-    columns = [_column(read.column(name), field.type) for name, field in _named(table)]
+def _batch(rows: list[Any], table: Table, parsers: Sequence[Parse]) -> Any:
+    types = [column.type for column in table.columns]
+    whole = b"".join(rows)
+    try:
+        read = _read(whole, [pa.large_string() if type in _PARSED else type.arrow for type in types])
+    except pa.ArrowInvalid:  # infinity and other moments that Arrow does not read
+        read = _read(whole, [pa.large_string() if type in _PARSED or type in COUNTED else type.arrow for type in types])
+    columns = [
+        _column(read.column(n).combine_chunks(), type, parse)
+        for n, (type, parse) in enumerate(zip(types, parsers, strict=True))
+    ]
     return pa.record_batch(columns, schema=table.arrow)
 
 
-def _named(table: Table) -> Iterator[tuple[str, Any]]:
-    """By place: names of two columns may differ in ways that Arrow does not see."""
-    return ((str(place), column) for place, column in enumerate(table.columns))
+def _read(whole: bytes, types: Sequence[pa.DataType]) -> pa.Table:
+    """Columns by place: their names may differ in ways that Arrow does not see."""
+    names = [str(place) for place in range(len(types))]
+    return csv.read_csv(
+        io.BytesIO(whole),
+        read_options=csv.ReadOptions(column_names=names, block_size=1 << 30, use_threads=False),
+        parse_options=_PARSE,
+        convert_options=csv.ConvertOptions(
+            column_types=dict(zip(names, types, strict=True)),
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
 
 
-def _column(read: Any, type: Type) -> Any:
-    whole = read.combine_chunks()
-    if type is not Type.BLOB:
-        return whole
-    texts = whole.to_pylist()
-    return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in texts], type=type.arrow)
+def _column(read: pa.Array, type: Type, parse: Parse) -> pa.Array:
+    if read.type == type.arrow:
+        return read
+    return to_array([None if text is None else parse(text.encode()) for text in read.to_pylist()], type)

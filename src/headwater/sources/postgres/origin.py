@@ -29,9 +29,10 @@ from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of
 from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
-from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes
+from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
+from headwater.sources.postgres.types import Types
 from headwater.sources.postgres.watching import Watch
 from headwater.sources.source import Answer, Params, Reads
 from headwater.sources.writing import Writing
@@ -167,12 +168,9 @@ class PostgresSource(Writing):
         with self._sessions.lent() as db:
             publishing.remove(db, self._slot_name)
 
-    def _look(self, oid: int) -> tuple[Shape | None, dict[int, int]]:
+    def _look(self, oid: int) -> tuple[Shape | None, Types]:
         with self._sessions.lent() as db:
-            domains = dict(
-                db.execute("SELECT oid::int8, typbasetype::int8 FROM pg_type WHERE typtype = 'd'").fetchall()
-            )
-            return read_shapes(db, [oid]).get(oid), domains
+            return read_shapes(db, [oid]).get(oid), read_types(db)
 
     def _slot_here(self) -> str:
         return self._slot_name
@@ -340,7 +338,7 @@ class PostgresSource(Writing):
     def _try_query(self, sql: str, values: tuple[Any, ...], floor: int) -> Answer | None:
         with self._sessions.reading() as db:
             seen = self._seen(db)
-            columns, rows = answered(db, sql, values)
+            columns, rows = answered(db, sql, values, read_types)
         position = self._place(seen, floor)
         return Answer(columns, rows, self._tell(position)) if position is not None else None
 
@@ -409,7 +407,7 @@ class PostgresSource(Writing):
 
     def notes(self) -> tuple[str, ...]:
         return (
-            f"PostgreSQL {self._version}: numbers of type numeric, dates, times and structured values travel as text",
+            f"PostgreSQL {self._version}: its types are listed in docs/postgres.md",
             "row-level security of the origin is not applied to subscribers",
         )
 

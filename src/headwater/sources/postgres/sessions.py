@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.value import Row
-from headwater.sources.postgres.types import parser, written
+from headwater.sources.postgres.types import BUILT_IN, Types, written
 
 Connection = psycopg.Connection[Any]
 
@@ -101,15 +101,19 @@ class Sessions:
         db.close()
 
 
-def answered(db: Connection, sql: str, params: Sequence[Any] = ()) -> tuple[tuple[str, ...], list[Row]]:
-    """The columns and rows of a query with `$1` parameters; the types of values are ours."""
+def answered(
+    db: Connection, sql: str, params: Sequence[Any] = (), types: Callable[[Connection], Types] = lambda _: BUILT_IN
+) -> tuple[tuple[str, ...], list[Row]]:
+    """The columns and rows of a query with `$1` parameters. `types` are asked for where PostgreSQL's own do not do."""
     result = _executed(db, sql, params)
     if result.status != pq.ExecStatus.TUPLES_OK:
         raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
     fields = range(result.nfields)
     names = tuple((result.fname(n) or b"").decode() for n in fields)
     columns = [[result.get_value(row, n) for row in range(result.ntuples)] for n in fields]
-    parsers = [parser(result.ftype(n)) for n in fields]
+    oids = [result.ftype(n) for n in fields]
+    known = BUILT_IN if all(map(BUILT_IN.knows, oids)) else types(db)
+    parsers = [known.parser(oid) for oid in oids]
     parsed = [
         [None if text is None else parse(text) for text in column]
         for parse, column in zip(parsers, columns, strict=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
-from headwater.model.value import Value, pack_any
+from headwater.model.value import Type, Value, pack_any
 from headwater.sources.postgres.sessions import Connection
-from headwater.sources.postgres.types import base_of, parser, type_of
+from headwater.sources.postgres.types import Defined, Types
 
 OURS = "headwater"  # the schema, and the first word of every name of ours
 _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
@@ -19,10 +19,14 @@ _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "seq
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`type` is the base type's oid. `missing` is what rows older than the column hold; `has_default` newer ones."""
+    """`type` is the base type's oid, `ours` what it is to us.
+
+    `missing` is what rows older than the column hold; `has_default` newer ones.
+    """
 
     name: str
     type: int
+    ours: Type
     declared: str
     not_null: bool
     generated: bool
@@ -65,9 +69,7 @@ class Shape:
 
 
 def column_of(field: Field) -> Column:
-    return Column(
-        field.name, type_of(field.type), field.declared, nullable=not field.not_null, filler=pack_any(field.missing)
-    )
+    return Column(field.name, field.ours, field.declared, nullable=not field.not_null, filler=pack_any(field.missing))
 
 
 def table_name(schema: str, relation: str) -> str:
@@ -107,17 +109,25 @@ WHERE i.indrelid = ANY (%(oids)s::int8[]) AND (i.indisprimary OR i.indisrepliden
 ORDER BY i.indrelid, k.place
 """
 _PARTS = "SELECT inhparent::int8, inhrelid::int8 FROM pg_inherits WHERE inhparent = ANY (%(oids)s::int8[])"
-_DOMAINS = "SELECT oid::int8, typbasetype::int8 FROM pg_type WHERE typtype = 'd'"
+_DEFINED = """
+SELECT t.oid::int8, CASE WHEN t.typcategory = 'A' THEN e.typname || '[]' ELSE t.typname END, t.typtype::text,
+       t.typbasetype::int8, CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END
+FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.oid >= 16384
+"""
+
+
+def read_types(db: Connection) -> Types:
+    return Types({oid: Defined(*made) for oid, *made in db.execute(_DEFINED)})
 
 
 def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, Shape]:
     """By oid: all tables, or those of them that are there."""
     rows = db.execute(_RELATIONS, {"oids": None if oids is None else list(oids)}).fetchall()
     found = {"oids": [row[0] for row in rows]}
-    domains = dict(db.execute(_DOMAINS).fetchall())
+    types = read_types(db)
     fields: dict[int, list[Field]] = defaultdict(list)
     for oid, *field in db.execute(_FIELDS, found):
-        fields[oid].append(_field(field, domains))
+        fields[oid].append(_field(field, types))
     keys: dict[tuple[int, str], list[str]] = defaultdict(list)
     for oid, is_primary, is_identity, _, name in db.execute(_KEYS, found):
         for role in ("p" * is_primary) + ("i" * is_identity):
@@ -128,11 +138,11 @@ def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, 
     return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]]) for row in rows}
 
 
-def _field(raw: Sequence[Any], domains: Mapping[int, int]) -> Field:
+def _field(raw: Sequence[Any], types: Types) -> Field:
     name, type, declared, not_null, generated, has_missing, missing, has_default = raw
-    base = base_of(type, domains)
-    value = parser(base)(missing.encode()) if missing is not None else None
-    return Field(name, base, declared, not_null, generated, value, has_missing, has_default)
+    base = types.base(type)
+    value = types.parser(base)(missing.encode()) if missing is not None else None
+    return Field(name, base, types.type_of(base), declared, not_null, generated, value, has_missing, has_default)
 
 
 def _shape(

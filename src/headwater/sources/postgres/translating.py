@@ -28,11 +28,11 @@ from headwater.sources.postgres.pgoutput import (
     Update,
 )
 from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
-from headwater.sources.postgres.types import Parse, base_of, parser, type_of
+from headwater.sources.postgres.types import BUILT_IN, Parse, Types
 from headwater.sources.source import SchemaChange
 
 Item = Transaction | SchemaChange
-Look = Callable[[int], tuple[Shape | None, dict[int, int]]]  # oid → shape now, domains
+Look = Callable[[int], tuple[Shape | None, Types]]  # oid → shape now, all types
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Translation:
     waiting: dict[int, list[tuple[int, Relation | Insert | Update | Delete | Truncate]]] = field(default_factory=dict)
     heard_ddl: bool = False
     _known: dict[int, _Known] = field(default_factory=dict)
+    _types: Types = BUILT_IN
     _written: dict[tuple[int, bytes], Held | None] = field(default_factory=dict)
 
     def items(self, committed: Committed) -> list[Item]:
@@ -200,9 +201,9 @@ class Translation:
         before = self._known.get(relation.oid)
         if before is not None and before.relation.columns == relation.columns and before.relation.name == relation.name:
             return []
-        shape, domains = self.look(relation.oid)
-        types = [base_of(column.type, domains) for column in relation.columns]
-        self._known[relation.oid] = _Known(relation, tuple(parser(type) for type in types))
+        shape, self._types = self.look(relation.oid)
+        types = [self._types.base(column.type) for column in relation.columns]
+        self._known[relation.oid] = _Known(relation, tuple(map(self._types.parser, types)))
         if relation.oid in self.waiting:
             self.waiting[relation.oid].append((position, relation))
         capture = self.keeping.captures.get(relation.oid)
@@ -238,7 +239,7 @@ class Translation:
         if lost:
             return self.ended(capture, f"table {table.name} was rewritten with another column {lost[0]}", position)
         added = [
-            column_of(fields[name]) if name in fields else Column(name, type_of(type))
+            column_of(fields[name]) if name in fields else Column(name, self._types.type_of(type))
             for name, type in zip(names[width:], types[width:], strict=True)
         ]
         after = Table(table.name, (*table.columns, *added), table.key, table.schema_id + 1)
