@@ -111,7 +111,7 @@ def _grouped(replica: Replica) -> list[tuple[Any, ...]]:
     groups: dict[Any, list[Decimal]] = defaultdict(list)
     for row, count in (+replica.rows).items():
         groups[row[1][1]] += [Decimal(row[2][1])] * count
-    return sorted((customer, len(totals), str(sum(totals))) for customer, totals in groups.items())
+    return sorted((customer, len(totals), sum(totals)) for customer, totals in groups.items())
 
 
 def _trade(url: str, seed: int) -> None:

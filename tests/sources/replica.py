@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -20,10 +20,14 @@ Exact = tuple[tuple[str, Any], ...]
 
 def exact(row: Iterable[Any]) -> Exact:
     """A row that equals another one only bit for bit: 1 is not 1.0, 1.0 is not 1.00, and -0.0 is not 0.0."""
-    return tuple((type(value).__name__, pack_any(value) if type(value) in _LOOSE else value) for value in row)
+    return tuple((type(value).__name__, _EXACTLY.get(type(value), _itself)(value)) for value in row)
 
 
-_LOOSE = (float, Decimal, tuple)
+def _itself(value: Any) -> Any:
+    return value
+
+
+_EXACTLY: dict[type, Callable[[Any], Any]] = {float: float.hex, Decimal: str, tuple: pack_any}
 
 
 class Replica:
