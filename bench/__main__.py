@@ -6,7 +6,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-NAMES = ("latency", "engine")
+NAMES = ("latency", "engine", "activation")
 
 
 def main() -> None:

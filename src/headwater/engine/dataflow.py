@@ -78,9 +78,11 @@ class Live:
 class Dataflow:
     """One cell's dataflow. `partition` is (q, Q): it keeps only what belongs to query partition q of Q."""
 
-    def __init__(self, *, partition: tuple[int, int] = (0, 1), limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self, *, partition: tuple[int, int] = (0, 1), limits: Limits = DEFAULT, counters: Work | None = None
+    ) -> None:
         self.partition = partition
-        self.counters = Work()
+        self.counters = counters or Work()
         self._limits = limits
         self._shapes: dict[str, Shape] = {}
         self._derived: dict[str, Derived] = {}
@@ -214,6 +216,18 @@ class Dataflow:
         if self._owns(template) and (template.table, template.keys) not in self._arrangements:
             whole = self._derive(template, rows) if template.relation is not None else (rows or {})[template.table]
             self._arrange(template, self._shapes[template.table].table, whole)
+        self._enliven(template, widths)
+
+    def adopt(self, template: Template, other: Dataflow) -> None:
+        """As `activate`, where it needs rows: what `other`, which has come as far as we, made of them is ours now."""
+        if template.relation is not None:
+            self._share(other._derived[template.table])
+        arrangement = other._arrangement(template)
+        self._arrangements[template.table, template.keys] = arrangement
+        self._recount(arrangement)
+        self._enliven(template, None)
+
+    def _enliven(self, template: Template, widths: Mapping[str, int] | None) -> None:
         table = self._shape_of(template)
         if template.id not in self._live:
             wide = self._widths(template) if widths is None else widths
@@ -226,13 +240,18 @@ class Dataflow:
         if template.table in self._derived:
             whole = self._arrangements.get((template.table, ()))
             return [self._derived[template.table].rows() if whole is None else whole.all().rows]
-        derived = self._derived[template.table] = self._new(template)
-        self.define(derived.table)
+        derived = self._new(template)
         loaded = derived.load(rows or {})
-        others = (bag for other in self._derived.values() if other is not derived for bag in other.bags())
-        share_contents(derived.bags(), others)
-        self._note_spoiled(derived)
+        self._share(derived)
         return loaded
+
+    def _share(self, derived: Derived) -> None:
+        """A relation that has come as far as the others here; rows that one of them has too are kept once."""
+        others = (bag for other in self._derived.values() for bag in other.bags())
+        share_contents(derived.bags(), others)
+        self.define(derived.table)
+        self._derived[derived.table.name] = derived
+        self._note_spoiled(derived)
 
     def _note_spoiled(self, derived: Derived) -> None:
         if derived.failed is not None:
@@ -505,11 +524,17 @@ class Dataflow:
 
     @classmethod
     def load(
-        cls, directory: Path, document: bytes, *, partition: tuple[int, int] = (0, 1), limits: Limits = DEFAULT
+        cls,
+        directory: Path,
+        document: bytes,
+        *,
+        partition: tuple[int, int] = (0, 1),
+        limits: Limits = DEFAULT,
+        counters: Work | None = None,
     ) -> Dataflow:
         """The dataflow that was saved. Windows are read from the arrangements; nothing is emitted."""
         state = read_document(document)
-        flow = cls(partition=partition, limits=limits)
+        flow = cls(partition=partition, limits=limits, counters=counters)
         for table in state.tables:
             flow.define(table)
         for table_name, keys, files in state.arrangements:

@@ -18,6 +18,8 @@ class Limits:
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
     state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
+    build_bytes_min: int = 2 << 20  # of the rows a new template reads; fewer the cells take in a step of their own
+    build_ms_max: int = 60_000  # for a template built beside the cells; then they build it themselves
     template_idle_ms: int = 60_000  # without a subscriber; then the cells let go of what they keep for it
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,8 @@ from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
-from headwater.pipeline.records import Hydration
+from headwater.pipeline.layout import Layout
+from headwater.pipeline.records import Activate, Hydration
 from headwater.sources.source import Snapshot, Source
 
 Progress = Callable[[str, int], None]
@@ -67,6 +68,18 @@ def read_rows(directory: Path, hydration: Hydration, table: Table) -> list[pa.Re
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as reader:
             batches.extend(conform(batch, table) for batch in reader)
     return batches
+
+
+def rows_at(
+    layout: Layout, activate: Activate, tables: Mapping[str, Table], here: int
+) -> dict[str, list[pa.RecordBatch]]:
+    """The tables as they are just before log offset `here`: what was read, and what was logged since."""
+    return {one.table.name: _rows(layout, one, tables[one.table.name], here) for one in activate.tables}
+
+
+def _rows(layout: Layout, hydration: Hydration, table: Table, here: int) -> list[pa.RecordBatch]:
+    read = read_rows(layout.hydration, hydration, table)
+    return [*read, *logged_since(layout.log, table, hydration, here)]
 
 
 def logged_since(log: Path, table: Table, hydration: Hydration, here: int) -> Iterator[pa.RecordBatch]:

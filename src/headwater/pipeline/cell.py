@@ -10,27 +10,25 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import assert_never
 
-import pyarrow as pa
-
-from headwater.engine.dataflow import Dataflow, blaming
-from headwater.engine.delta import Delta
+from headwater.engine.dataflow import Dataflow, Rows, blaming
 from headwater.engine.edits import Emitted, Entry
 from headwater.engine.index import NOTHING, Index
 from headwater.engine.params import home
-from headwater.log.frame import Frame, decode_frame
+from headwater.log.frame import Frame
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import Corrupt, Poisoned
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.pipeline.activation import logged_since, read_rows
+from headwater.pipeline.activation import rows_at
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
+from headwater.pipeline.pending import Pending
 from headwater.pipeline.poison import expulsions
 from headwater.pipeline.records import (
     Activate,
@@ -38,7 +36,6 @@ from headwater.pipeline.records import (
     Capture,
     EndEpoch,
     Expel,
-    Hydration,
     Release,
     Schema,
     Subscribe,
@@ -47,8 +44,9 @@ from headwater.pipeline.records import (
     decode_control,
 )
 from headwater.pipeline.report import decode_report, encode_report
+from headwater.pipeline.side import Side, taken_over
 from headwater.plan.planner import template_from_sql
-from headwater.plan.template import Instance
+from headwater.plan.template import Instance, Template
 
 _DIFF_SEGMENTS = 8
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
@@ -67,22 +65,6 @@ class CellConfig:
     epoch: int = 0
     attempt: int = 0
     limits: Limits = DEFAULT
-
-
-@dataclass(slots=True)
-class Pending:
-    """Frames waiting for their step, and parts of a large transaction waiting for the last one."""
-
-    deltas: dict[str, list[Delta]] = field(default_factory=dict)
-    parts: list[Record] = field(default_factory=list)
-
-    def add(self, frame: Frame) -> None:
-        for section in frame.sections:
-            self.deltas.setdefault(section.table, []).append(Delta(section.batch, section.renames))
-
-    def take(self) -> dict[str, list[Delta]]:
-        deltas, self.deltas = self.deltas, {}
-        return deltas
 
 
 class Cell:
@@ -209,7 +191,7 @@ class Cell:
             else:
                 for record in group:
                     self._control(record)
-        self.applied = self._pending.parts[0].offset - 1 if self._pending.parts else records[-1].offset
+        self.applied = self._pending.applied(records[-1].offset)
         emitted = self._emitted_now()
         if self.applied > self._emitted:
             self._append(first, self.applied, emitted)
@@ -253,7 +235,7 @@ class Cell:
     def _frames(self, records: list[Record]) -> None:
         known = self._dataflow.tables
         for record in records:
-            for frame in self._complete(record, known):
+            for frame in self._pending.complete(record, known):
                 self._pending.add(frame)
                 self._place(frame, record.offset)
         deltas = self._pending.take()
@@ -275,21 +257,6 @@ class Cell:
         for ordinal, position in enumerate(frame.positions):
             self._positions[tx_of(offset, ordinal)] = position
         self._position = frame.positions[-1]
-
-    def _complete(self, record: Record, known: dict[str, Table]) -> Iterator[Frame]:
-        """The frames that this record completes: itself, or all parts with the last one's offset."""
-        frame = decode_frame(record.payload, tables=known, offset=record.offset)
-        if frame.part is None:
-            self._pending.parts.clear()
-            yield frame
-            return
-        if frame.part[0] == 0:
-            self._pending.parts.clear()
-        self._pending.parts.append(record)
-        if frame.part[1]:
-            for part in self._pending.parts:
-                yield decode_frame(part.payload, tables=known, offset=record.offset)
-            self._pending.parts.clear()
 
     def _control(self, record: Record) -> None:
         self._pending.parts.clear()  # parts are appended together: what stands between them cut them off
@@ -340,17 +307,35 @@ class Cell:
             return
         if template.id in self._banned:
             return
-        rows = None
-        if self._dataflow.needs_rows(template):
-            rows = {hydration.table.name: self._rows(hydration, here) for hydration in activate.tables}
         with self._placing(), blaming(template.id):
-            self._dataflow.activate(template, rows)
+            side = self._built(activate, template, here) if self._dataflow.needs_rows(template) else None
+            if side is not None:
+                self._dataflow.adopt(template, side)
+            else:
+                self._dataflow.activate(template, self._rows(activate, template, here))
 
-    def _rows(self, hydration: Hydration, here: int) -> list[pa.RecordBatch]:
-        """The table as it is at this record: what was read, and what was logged since."""
-        table = self._dataflow.tables[hydration.table.name]
-        read = read_rows(self.config.layout.hydration, hydration, table)
-        return [*read, *logged_since(self.config.layout.log, table, hydration, here)]
+    def _rows(self, activate: Activate, template: Template, here: int) -> Rows | None:
+        if not self._dataflow.needs_rows(template):
+            return None
+        return rows_at(self.config.layout, activate, self._dataflow.tables, here)
+
+    def _built(self, activate: Activate, template: Template, here: int) -> Dataflow | None:
+        """What was built beside us, taken to this record. None where it does not fit the tables as we know them, or
+        cannot be read: then there are the rows."""
+        layout, partition = self.config.layout, self._dataflow.partition
+        built = activate.built_for(partition[0])
+        if built is None:
+            return None
+        try:
+            side = Side.loaded(built, layout, self.config.limits, partition, self._dataflow.counters)
+            if any(side.flow.tables[name] != self._dataflow.tables[name] for name in template.tables):
+                return None
+            taken_over(built, layout, self._state)
+        except Corrupt as error:
+            _log.error("%s is built anew: %s", template.id, error)
+            return None
+        side.follow(here)
+        return side.flow
 
     def _subscribe(self, subscribe: Subscribe, offset: int) -> None:
         if subscribe.answered:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from headwater.engine.params import home_of, partition_of
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
@@ -21,6 +23,7 @@ from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.pipeline.activation import hydrate
 from headwater.pipeline.asking import explain_with, is_evaluated, plan_with
+from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
 from headwater.pipeline.grid import Grid
@@ -78,6 +81,7 @@ class Pipeline:
         self._living = Living()
         self.source_lag_bytes = 0  # as of the last look
         self._requeried: dict[int, Requeried] = {}
+        self._beside = Beside(self.layout, self.grid.queries, limits)
         self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
         with contextlib.ExitStack() as opened:
             self._lock = DirectoryLock(data_dir)
@@ -151,6 +155,7 @@ class Pipeline:
         with self._opened:
             self._opened.callback(self.source.close)
             self._lease.cancel()
+            self._beside.stop()
             self._retention.stop()
             self.capture.stop()
             self._requery.stop()
@@ -314,6 +319,8 @@ class Pipeline:
         """
         if activate.position is not None:
             self.capture.reached(activate.position)
+            built = self._beside.built(activate, self._partitions(template), self._log.next_offset)
+            activate = msgspec.structs.replace(activate, built=built)
         with self.capture.lock:
             if not _still_fits(template, self._catalog.tables):
                 raise SourceError(
@@ -321,7 +328,7 @@ class Pipeline:
                     "found a change of columns",
                     hint="subscribe again",
                 )
-            self._retention.activated(self._append(activate), activate.since, activate.files)
+            self._retention.activated(self._append(activate), activate.since, activate.kept)
             arranged = self._arranged(template)
             self._catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)
@@ -347,6 +354,11 @@ class Pipeline:
     def _arranged(self, template: Template) -> Arranged:
         home = None if template.keys else home_of(template, self.grid.queries)
         return Arranged(template.table, template.keys, home)
+
+    def _partitions(self, template: Template) -> tuple[int, ...]:
+        """Those whose cells keep something of it."""
+        count = self.grid.queries
+        return tuple(range(count)) if template.keys else (home_of(template, count),)
 
     def _captured(self, name: str) -> Table:
         table = self._catalog.tables.get(name)

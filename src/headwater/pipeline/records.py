@@ -29,16 +29,39 @@ class Hydration(msgspec.Struct, frozen=True):
     since: int = 0
 
 
+class Built(msgspec.Struct, frozen=True):
+    """What a cell of a query partition would have of a template once it is past log offset `upto`: the state and its
+    files, which lie in a directory of their own."""
+
+    partition: int
+    directory: str
+    upto: int
+    state: bytes
+    files: tuple[str, ...]
+
+
 class Activate(msgspec.Struct, frozen=True):
-    """A template comes to life, with the rows of the tables it reads; no files where the cells have them already."""
+    """A template comes to life, with the rows of the tables it reads; no files where the cells have them already.
+
+    Where it was built beside the cells, they take what was built: it is the same."""
 
     template: str
     sql: str
     tables: tuple[Hydration, ...]
+    built: tuple[Built, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
+        """Of the rows."""
         return tuple(file for one in self.tables for file in one.files)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Everything that must stay where it is until every cell is past this record."""
+        return (*self.files, *{one.directory for one in self.built})
+
+    def built_for(self, partition: int) -> Built | None:
+        return next((one for one in self.built if one.partition == partition), None)
 
     @property
     def since(self) -> int:

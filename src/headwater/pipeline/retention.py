@@ -6,9 +6,11 @@ It only ever deletes what no manifest, no activation under way and no resuming c
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError
@@ -90,4 +92,12 @@ class Retention:
         self._settled()
         self._writer.truncate(min([*offsets, *floors]))
         for file in (file for one in passed for file in one.files):
-            (self._layout.hydration / file).unlink(missing_ok=True)
+            _remove(self._layout.hydration / file)
+
+
+def _remove(path: Path) -> None:
+    """A file of rows, or a directory of what was built of them."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
