@@ -6,10 +6,12 @@ A block of text right after a snippet is what it prints. An HTML comment above a
     <!-- runs: until "live at" -->    it never ends by itself: it is stopped once it has said this
     <!-- runs: beside serve -->       while `headwater serve` and some traffic run on port 8080
     <!-- runs: spark -->              as it stands, but it needs Spark
+    <!-- runs: beside postgres -->    while a PostgreSQL server runs on port 5432, with no database of ours in it
+    <!-- runs: beside pgbench -->     while pgbench writes to its database `bench`
 
 Several are separated by commas.
 
-`./dev …` is not run (that would never end) but looked up. Port 8080 is exchanged for a free one.
+`./dev …` is not run (that would never end) but looked up. Ports 8080 and 5432 are exchanged for free ones.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from headwater.demo import Traffic, create_shop
 from headwater.shop import Size
 from tests.docs.pages import ROOT, Block, blocks, page, pages
-from tests.support.processes import free_port
+from tests.support.postgres import BINARIES, VERSIONS, Postgres
+from tests.support.processes import eventually, free_port
 
 SMALL = Size(customers=20, orders=60, orders_max=120)
 WAIT_S = 90.0
@@ -66,12 +70,13 @@ def test_a_python_snippet_runs(block: Block, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("block", _params("sh"))
-def test_a_shell_snippet_runs(block: Block, shop: Path) -> None:
+def test_a_shell_snippet_runs(block: Block, shop: Path, request: pytest.FixtureRequest) -> None:
     port = str(free_port())
     lines = [line for line in block.code.splitlines() if not line.startswith("./dev")]
     script = "\n".join(lines).replace("8080", port).strip()
     said = next((one.removeprefix("until ").strip('"') for one in block.markers if one.startswith("until ")), None)
-    with _surroundings(block, shop, port):
+    with _surroundings(block, shop, port), _databases(block, request) as database_port:
+        script = script.replace("5432", database_port)
         if said is not None:
             _run_until(script, said, shop)
         elif script:
@@ -109,7 +114,8 @@ def _printed(block: Block) -> str | None:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    places = [Path(sys.executable).parent, BINARIES[VERSIONS[-1]], os.environ["PATH"]]
+    path = os.pathsep.join(map(str, places))
     return {**os.environ, "PATH": path, "XDG_DATA_HOME": str(home / "home"), "TERM": "xterm", "COLUMNS": "100"}
 
 
@@ -121,6 +127,51 @@ def _surroundings(block: Block, shop: Path, port: str) -> Iterator[None]:
             stack.enter_context(_serving(shop, port))
             stack.enter_context(Traffic(shop / "shop.db", rate=20))
         yield
+
+
+@contextlib.contextmanager
+def _databases(block: Block, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The port of a PostgreSQL server, where one is wanted."""
+    if not {"beside postgres", "beside pgbench"} & set(block.markers):
+        yield "5432"
+        return
+    server = request.getfixturevalue("servers")[VERSIONS[-1]]
+    with contextlib.ExitStack() as stack:
+        stack.callback(_dropped, server)
+        if "beside pgbench" in block.markers:
+            stack.enter_context(_benched(server))
+        yield str(server.port)
+
+
+@contextlib.contextmanager
+def _benched(server: Postgres) -> Iterator[None]:
+    with server.connect() as db:
+        db.execute("CREATE DATABASE bench")
+    pgbench = str(BINARIES[server.version] / "pgbench")
+    subprocess.run([pgbench, "-i", "-q", server.url("bench")], check=True, capture_output=True)
+    command = [pgbench, "-c", "2", "-R", "50", "-T", str(int(WAIT_S)), server.url("bench")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writing:
+        try:
+            yield
+        finally:
+            writing.terminate()
+
+
+def _dropped(server: Postgres) -> None:
+    """With the slots that hold it: whoever read from them has ended."""
+    slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'bench'"
+    eventually(lambda: _has_done(server, slots))
+    with server.connect() as db:
+        db.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
+
+
+def _has_done(server: Postgres, sql: str) -> bool:
+    with server.connect() as db:
+        try:
+            db.execute(sql.encode())
+        except psycopg.errors.ObjectInUse:
+            return False
+    return True
 
 
 def _run(command: list[str], cwd: Path, expected: str | None) -> None:

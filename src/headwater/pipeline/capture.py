@@ -27,6 +27,10 @@ _RETRY_S = 1.0
 _log = logging.getLogger("headwater.capture")
 
 
+class Stopped(HeadwaterError):
+    """What is waited for will not come: the pipeline is being closed."""
+
+
 class Capture:
     """`tables` are the captured tables by name, as of the last logged record; the pipeline registers new ones."""
 
@@ -66,7 +70,7 @@ class Capture:
         with self._moved:
             self._moved.wait_for(lambda: self.position >= position or self._stop.is_set())
         if self.position < position:
-            raise HeadwaterError(f"expected to log position {position}, found the capture stopped at {self.position}")
+            raise Stopped(f"expected to log position {position}, found the capture stopped at {self.position}")
 
     def _run(self) -> None:
         while not self._stop.is_set():

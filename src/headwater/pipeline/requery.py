@@ -16,6 +16,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
 from headwater.model.schema import Table
 from headwater.model.value import Row
+from headwater.pipeline.capture import Stopped
 from headwater.plan.wholistic import Requeried, touches
 from headwater.sources.source import Source
 
@@ -127,6 +128,8 @@ class Requery:
         except (SqlError, LimitExceeded) as error:
             self._give_up(instance, error.message)
             return True
+        except Stopped:
+            return False
         except HeadwaterError as error:
             _log.warning("a query could not be asked again: %s", error)
             return False
