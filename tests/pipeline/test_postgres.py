@@ -145,7 +145,8 @@ def test_it_goes_on_after_a_restart(url: str, tmp_path: Path) -> None:
 
 def test_a_change_that_does_not_matter_asks_nothing(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with place("embedded", tmp_path, url=url) as here:
-        live = here.db.query("SELECT id, total FROM orders WHERE id = 1", live=True)
+        live = here.db.query("SELECT id, total, rank() OVER (ORDER BY id) AS place FROM orders WHERE id = 1", live=True)
+        assert live.strategy == "wholistic"
         asked: list[str] = []
         source = here.server.pipeline.source
         query = source.query
@@ -160,7 +161,7 @@ def test_a_change_that_does_not_matter_asks_nothing(url: str, tmp_path: Path, mo
         assert asked == []
         position = here.write("UPDATE orders SET total = 3 WHERE id = 1")
         assert live.wait(position, timeout=_PATIENCE_S)
-        assert rows(live) == [{"id": 1, "total": Decimal("3.00")}]
+        assert rows(live) == [{"id": 1, "total": Decimal("3.00"), "place": 1}]
         assert asked
 
 

@@ -16,17 +16,37 @@ from headwater.sql.params import Given
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
     """What we cannot keep current ourselves, the origin is asked again for."""
-    if not is_evaluated(source):
-        return _asked(sql, params, source.reads(sql, params), f"we do not evaluate the dialect {source.dialect} yet")
+    if source.dialect == "postgres":
+        return _plan_read(source, tables, sql, params)
     try:
         return plan(sql, dict(tables), params), None
     except SqlError as refusal:
         return _asked(sql, params, _reads(source, sql, params, refusal), refusal.message)
 
 
-def is_evaluated(source: Source) -> bool:
-    """Whether our engine computes as this origin does. One that it does not know answers every query itself."""
-    return source.dialect == "sqlite"
+def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
+    """A plan of our own, or the refusal that says why there is none."""
+    if source.dialect != "postgres":
+        return plan(sql, dict(tables), params)
+    planned, query = _plan_read(source, tables, sql, params)
+    if query is not None:
+        raise UnsupportedQuery(query.why, sql=sql)
+    return planned
+
+
+def _plan_read(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given
+) -> tuple[Planned, Requeried | None]:
+    """The origin reads the query first. Ours must come to the same tables and names, or it has read something else."""
+    reads = source.reads(sql, params)
+    try:
+        planned = plan(sql, {name: tables[name] for name in reads.tables if name in tables}, params)
+    except SqlError as refusal:
+        return _asked(sql, params, reads, refusal.message)
+    names = tuple(output.name for output in planned.template.outputs)
+    if names != reads.columns or planned.template.tables != frozenset(reads.tables):
+        return _asked(sql, params, reads, "we read it otherwise than PostgreSQL does")
+    return planned, None
 
 
 def _asked(sql: str, params: Given, reads: Reads, why: str) -> tuple[Planned, Requeried]:

@@ -22,7 +22,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.pipeline.activation import hydrate
-from headwater.pipeline.asking import explain_with, is_evaluated, plan_with
+from headwater.pipeline.asking import explain_with, plan_followed, plan_with
 from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
@@ -49,7 +49,7 @@ from headwater.pipeline.records import Capture as CaptureRecord
 from headwater.pipeline.requery import Requery
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
-from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
+from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
 from headwater.plan.wholistic import WHOLISTIC, Requeried
 from headwater.sources.source import Source
@@ -76,7 +76,7 @@ class Pipeline:
         self.layout = Layout(data_dir)
         self._activating = threading.Lock()
         self._declared: dict[str, Table] = {}
-        self._plans = Plans(lambda sql, params: plan(sql, dict(self._catalog.tables), params))
+        self._plans = Plans(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
         self._reading_since: int | None = None
         self._living = Living()
         self.source_lag_bytes = 0  # as of the last look
@@ -171,11 +171,10 @@ class Pipeline:
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
-        if is_evaluated(self.source):
-            try:
-                return self._plans.plan(sql, params)
-            except SqlError:
-                self._declared = {table.name: table for table in self.source.tables()}
+        try:
+            return self._plans.plan(sql, params)
+        except SqlError:
+            self._declared = {table.name: table for table in self.source.tables()}
         planned, query = plan_with(self.source, self._tables(), sql, params)
         if query is not None:
             self._requeried[query.instance] = query

@@ -23,7 +23,7 @@ Shape = tuple[tuple[int | str, type], ...]
 _PLANS_MAX = 4096  # then the oldest goes
 _PLAIN = (int, str, bytes)  # a float may be told as an integer, a NULL changes the plan
 _INTEGERS = range(-(1 << 63), 1 << 63)
-_PROBE = 1 << 62
+_PROBE = 1 << 30  # an integer of four bytes: there are columns that take no larger one
 
 
 @dataclass(frozen=True, slots=True)

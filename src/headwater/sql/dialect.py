@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
@@ -60,6 +60,12 @@ class Dialect(Protocol):
     # Expressions
 
     def bind(self, scope: Scope, node: exp.Expr) -> Bound: ...
+    def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
+        """The same of a result column: nothing that it meets will say any more what it is."""
+
+    def collated(self, scope: Scope, inner: Callable[[], Bound], node: exp.Collate) -> Bound | None:
+        """A result of the query under COLLATE in ORDER BY; None where only columns stand there."""
+
     def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound: ...
     def marked(self, column: RelColumn) -> Bound:
         """The truth that a mark join found."""

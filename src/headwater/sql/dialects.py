@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from headwater.model.schema import Table
 from headwater.sql.dialect import Dialect
+from headwater.sql.postgres.dialect import POSTGRES
 from headwater.sql.sqlite import SQLITE
 
 Tables = Mapping[str, Table] | Sequence[Table]
-DIALECTS: Mapping[str, Dialect] = {"sqlite": SQLITE}
+DIALECTS: Mapping[str, Dialect] = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 
 def dialect_of(tables: Tables) -> Dialect:

@@ -359,7 +359,7 @@ class Expressions(SQLiteParser):
             distinct = bool(self._match(TokenType.DISTINCT))
             args = self._parse_csv(lambda: self._tier(OR))
         self._expect(TokenType.R_PAREN, ")")
-        call = exp.Anonymous(this=first.text, expressions=args, distinct=distinct, filter=self._filter())
+        call = exp.Anonymous(this=self._spelling(first), expressions=args, distinct=distinct, filter=self._filter())
         if self._operator() == "OVER" and (self._word(self._next) or self._next.text == "("):
             raise self._unsupported("OVER is", first, "subscribe to the rows and number them in the application")
         call.meta["name"] = token_span(first)
@@ -382,8 +382,12 @@ class Expressions(SQLiteParser):
         if not self._word(token):
             self.raise_error(f"expected {what}")
         self._advance()
-        name = exp.Identifier(this=token.text, quoted=self._quoted(token))
+        name = exp.Identifier(this=self._spelling(token), quoted=self._quoted(token))
         return name.update_positions(token)
+
+    def _spelling(self, token: Token) -> str:
+        """A name as it is meant."""
+        return token.text
 
     def _word(self, token: Token) -> bool:
         """Whether a token may be a name: quoted, or a word SQLite does not reserve."""

@@ -41,9 +41,8 @@ def user_terms(scope: Scope, order: exp.Order | None, results: Sequence[tuple[st
 
 def _bound(scope: Scope, node: exp.Expr, results: Sequence[tuple[str, Bound]]) -> Bound:
     if isinstance(node, exp.Collate):
-        inner = _bound(scope, node.this, results)
-        named = bind_expr(scope, exp.Collate(this=exp.Null(), expression=node.expression.copy()))
-        return Bound(inner.expr, named.collating)
+        found = scope.dialect.collated(scope, lambda: _bound(scope, node.this, results), node)
+        return found or bind_expr(scope, node)
     number = _number(scope, node, results)
     if number is None:
         return bind_expr(scope, node)

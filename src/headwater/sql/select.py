@@ -149,7 +149,7 @@ class Select:
         for place, item in enumerate(list(self.node.expressions)):
             inner = item.this if isinstance(item, exp.Alias) else item
             written = inner.copy()
-            bound = bind_expr(scope, inner)
+            bound = scope.dialect.bind_result(scope, inner)
             named = written if not isinstance(inner, exp.Column) else inner
             name = item.alias or scope.dialect.result_name(named, bound.expr)
             if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,13 @@ class Sqlite:
 
     def bind(self, scope: Scope, node: exp.Expr) -> Bound:
         return bind_as_sqlite(scope, node)
+
+    def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
+        return bind_as_sqlite(scope, node)
+
+    def collated(self, scope: Scope, inner: Callable[[], Bound], node: exp.Collate) -> Bound | None:
+        named = bind_expr(scope, exp.Collate(this=exp.Null(), expression=node.expression.copy()))
+        return Bound(inner().expr, named.collating)
 
     def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
         return compare_as_sqlite(scope, name, left, right, at)

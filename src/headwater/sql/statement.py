@@ -46,7 +46,7 @@ class Statement(Expressions):
     """The clauses of a query in SQLite's order."""
 
     def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
-        tree = self._parse(Statement._query, tokens, sql)[0]  # type: ignore[arg-type]
+        tree = self._parse(type(self)._query, tokens, sql)[0]  # type: ignore[arg-type]
         assert isinstance(tree, exp.Expr)
         return tree
 
@@ -144,7 +144,7 @@ class Statement(Expressions):
             return self._placed(exp.Star(), first)
         if self._word(first) and self._next.text == "." and self._peek(2).token_type == TokenType.STAR:
             self._advance(3)
-            name = exp.to_identifier(first.text, quoted=True).update_positions(first)
+            name = exp.to_identifier(self._spelling(first), quoted=True).update_positions(first)
             return self._placed(exp.Column(this=exp.Star(), table=name), first)
         this = self._tier(OR)
         # SQLite names an unaliased column by all the text up to the next token, comments included.

@@ -60,7 +60,7 @@ def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, need
 
 
 def _marking(binder: Binder) -> RelColumn:
-    return RelColumn(f"{binder.whole.names.fresh('sub')}.mark", Type.INTEGER, "")
+    return RelColumn(f"{binder.whole.names.fresh('sub')}.mark", Type.INTEGER, binder.whole.dialect.affinity(TRUE))
 
 
 def _all(conditions: tuple[Expr, ...]) -> Expr | None:

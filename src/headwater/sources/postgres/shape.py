@@ -33,6 +33,7 @@ class Field:
     missing: Value
     has_missing: bool
     has_default: bool
+    collation: str = "BINARY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,13 @@ class Shape:
         return tuple(field for field in self.fields if not field.generated)
 
     def table(self, schema_id: int = 0) -> Table:
-        return Table(self.name, tuple(column_of(field) for field in self.sent), self.key, schema_id)
+        return Table(self.name, tuple(column_of(field) for field in self.sent), self.key, schema_id, "postgres")
 
 
 def column_of(field: Field) -> Column:
-    return Column(field.name, field.ours, field.declared, nullable=not field.not_null, filler=pack_any(field.missing))
+    return Column(
+        field.name, field.ours, field.declared, field.collation, not field.not_null, filler=pack_any(field.missing)
+    )
 
 
 def table_name(schema: str, relation: str) -> str:
@@ -97,8 +100,14 @@ ORDER BY n.nspname <> 'public', n.nspname, c.relname
 """
 _FIELDS = """
 SELECT a.attrelid::int8, a.attname, a.atttypid::int8, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       a.attgenerated <> '', a.atthasmissing, (a.attmissingval::text::text[])[1], a.atthasdef
-FROM pg_attribute a WHERE a.attrelid = ANY (%(oids)s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
+       a.attgenerated <> '', a.atthasmissing, (a.attmissingval::text::text[])[1], a.atthasdef,
+       CASE WHEN o.collname IS NULL THEN 'BINARY' WHEN NOT o.collisdeterministic THEN 'nondeterministic'
+            WHEN o.collprovider <> 'd' THEN o.collname
+            WHEN d.datcollate = d.datctype AND COALESCE(to_jsonb(d)->>'datlocprovider', 'c') = 'c' THEN d.datcollate
+            ELSE 'default' END
+FROM pg_attribute a JOIN pg_database d ON d.datname = current_database()
+LEFT JOIN pg_collation o ON o.oid = a.attcollation
+WHERE a.attrelid = ANY (%(oids)s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
 """
 _KEYS = """
@@ -139,10 +148,11 @@ def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, 
 
 
 def _field(raw: Sequence[Any], types: Types) -> Field:
-    name, type, declared, not_null, generated, has_missing, missing, has_default = raw
+    name, type, declared, not_null, generated, has_missing, missing, has_default, collation = raw
     base = types.base(type)
     value = types.parser(base)(missing.encode()) if missing is not None else None
-    return Field(name, base, types.type_of(base), declared, not_null, generated, value, has_missing, has_default)
+    ours = types.type_of(base)
+    return Field(name, base, ours, declared, not_null, generated, value, has_missing, has_default, collation)
 
 
 def _shape(

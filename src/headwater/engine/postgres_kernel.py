@@ -1,0 +1,220 @@
+"""Expressions evaluated as PostgreSQL evaluates them, a row at a time, in Python: exact by the rules written down here.
+
+Each expression becomes a function of the row, made once. AND, OR, CASE and COALESCE look no further than they must, so
+that an error they guard against is none. It keeps no row between two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.postgres_functions import (
+    BOUNDS,
+    STRICT,
+    Failed,
+    cast,
+    comparison,
+    integer_operator,
+    order_of,
+    real_operator,
+)
+from headwater.engine.sqlite_kernel import Selected, columns_of
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type, from_array
+from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.postgres.kinds import kind_of
+
+Run = Callable[[Row], Any]
+
+
+class PostgresKernel:
+    """Evaluates `exprs` side by side. A row that makes PostgreSQL raise fails alone."""
+
+    def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
+        names = list({ref.name: None for expr in exprs for ref in columns_of(expr)})
+        self._places = [table.index(name) for name in names]
+        self._types = [table.columns[place].type for place in self._places]
+        places = {name: place for place, name in enumerate(names)}
+        self._runs = [_edge(compiled(expr, places), expr.type) for expr in exprs]
+
+    def select(self, batch: pa.RecordBatch) -> Selected:
+        columns = [from_array(batch.column(place), type) for place, type in zip(self._places, self._types, strict=True)]
+        given = zip(*columns, strict=True) if columns else [()] * batch.num_rows
+        rows: list[Row] = []
+        failed: dict[int, str] = {}
+        for place, row in enumerate(given):
+            try:
+                rows.append(tuple([run(row) for run in self._runs]))
+            except Failed as error:
+                rows.append(())
+                failed[place] = str(error)
+        return Selected(rows, failed)
+
+
+def is_postgres(expr: Expr) -> bool:
+    """Columns and casts tell: a kind of PostgreSQL's is in small letters, an affinity of SQLite's is not."""
+    match expr:
+        case ColumnRef():
+            return expr.affinity[:1].islower()
+        case Cast():
+            return expr.affinity[:1].islower() or is_postgres(expr.arg)
+        case Call():
+            return any(map(is_postgres, expr.args))
+        case Case():
+            return any(is_postgres(part) for when in expr.whens for part in when) or is_postgres(expr.default)
+        case Const():
+            return False
+
+
+def _edge(run: Run, type: Type | None) -> Run:
+    """Truth is a number where the column is one, and a number is truth."""
+    to = {Type.INTEGER: int, Type.BOOLEAN: bool}.get(type) if type is not None else None
+    return run if to is None else lambda row: None if (value := run(row)) is None else to(value)
+
+
+def compiled(expr: Expr, places: dict[str, int]) -> Run:
+    match expr:
+        case ColumnRef(name=name):
+            place = places[name]
+            return lambda row: row[place]
+        case Const(value=value):
+            return lambda row: value
+        case Cast(arg=arg, affinity=kind):
+            return _strict(cast(_own(arg), kind), [compiled(arg, places)])
+        case Case():
+            return _case(expr, places)
+        case Call(name=name, args=args):
+            runs = [compiled(arg, places) for arg in args]
+            special = _SPECIAL.get(name)
+            return special(runs) if special is not None else _strict(_function(name), runs)
+
+
+def _own(arg: Expr) -> str:
+    return kind_of(arg).partition(" ")[0]
+
+
+def _function(name: str) -> Callable[..., Any]:
+    kind, _, sign = name.partition(" ")
+    if kind in BOUNDS:
+        return integer_operator(kind, sign)
+    if kind == "float8":
+        return real_operator(sign)
+    return STRICT[name] if name in STRICT else comparison(name)
+
+
+def _strict(function: Callable[..., Any], runs: list[Run]) -> Run:
+    """NULL of any NULL; but all arguments are computed first, and one that fails does so beside a NULL too."""
+    if len(runs) == 1:
+        only = runs[0]
+        return lambda row: None if (value := only(row)) is None else function(value)
+
+    def run(row: Row) -> Any:
+        values = [each(row) for each in runs]
+        return None if None in values else function(*values)
+
+    return run
+
+
+def _case(expr: Case, places: dict[str, int]) -> Run:
+    whens = [(compiled(when, places), compiled(then, places)) for when, then in expr.whens]
+    default = compiled(expr.default, places)
+
+    def run(row: Row) -> Any:
+        for when, then in whens:
+            if when(row):
+                return then(row)
+        return default(row)
+
+    return run
+
+
+def _and(runs: list[Run]) -> Run:
+    one, other = runs
+
+    def run(row: Row) -> Any:
+        a = one(row)
+        if a is not None and not a:
+            return False
+        b = other(row)
+        return b if a else (False if b is not None and not b else None)
+
+    return run
+
+
+def _or(runs: list[Run]) -> Run:
+    one, other = runs
+
+    def run(row: Row) -> Any:
+        a = one(row)
+        if a:
+            return True
+        b = other(row)
+        return True if b else (b if a is not None else None)
+
+    return run
+
+
+def _same(equal: bool, key: Callable[[Any], Any] = lambda value: value) -> Callable[[list[Run]], Run]:
+    """IS [NOT] DISTINCT FROM: NULL is a value like others."""
+
+    def build(runs: list[Run]) -> Run:
+        one, other = runs
+
+        def run(row: Row) -> bool:
+            a, b = one(row), other(row)
+            same = a is b if a is None or b is None else key(a) == key(b)
+            return same is equal
+
+        return run
+
+    return build
+
+
+def _in(runs: list[Run]) -> Run:
+    needle, *items = runs
+
+    def run(row: Row) -> Any:
+        value = needle(row)
+        if value is None:
+            return None
+        found = [item(row) for item in items]
+        return True if value in found else (None if None in found else False)
+
+    return run
+
+
+def _coalesce(runs: list[Run]) -> Run:
+    def run(row: Row) -> Any:
+        return next((value for each in runs if (value := each(row)) is not None), None)
+
+    return run
+
+
+def _extreme(pick: Callable[..., Any]) -> Callable[[list[Run]], Run]:
+    def build(runs: list[Run]) -> Run:
+        return lambda row: pick((value for each in runs if (value := each(row)) is not None), default=None)
+
+    return build
+
+
+def _concat(runs: list[Run]) -> Run:
+    return lambda row: "".join(value for each in runs if (value := each(row)) is not None)
+
+
+_SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
+    "and": _and,
+    "or": _or,
+    "not": lambda runs: _strict(lambda value: not value, runs),
+    "is": _same(True),
+    "isnot": _same(False),
+    "float8 is": _same(True, order_of),
+    "float8 isnot": _same(False, order_of),
+    "in": _in,
+    "coalesce": _coalesce,
+    "greatest": _extreme(max),
+    "least": _extreme(min),
+    "concat": _concat,
+}

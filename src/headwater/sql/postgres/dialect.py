@@ -1,0 +1,220 @@
+"""PostgreSQL as a `Dialect`: names, order, aggregates and frames. Never evaluates a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres as Reader
+from sqlglot.tokenizer_core import Token
+
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type, Value
+from headwater.sql.expr import Call, Cast, Const, Expr, OrderKey
+from headwater.sql.grammar import Span
+from headwater.sql.naming import reference
+from headwater.sql.operators import bind_expr
+from headwater.sql.ordering import Term
+from headwater.sql.params import Params
+from headwater.sql.parse import span
+from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, refuse_constant_conditions
+from headwater.sql.postgres.kinds import BOOLEAN, SPELLINGS, common_kind, is_integer, is_text, kind_of, kind_of_column
+from headwater.sql.postgres.operators import bind, coerced, compare, settled
+from headwater.sql.postgres.write import PostgresWriter, written
+from headwater.sql.relation import RelColumn
+from headwater.sql.scope import Bound, Scope
+from headwater.sql.write import Writer
+
+_SUMS = ("int2", "int4")
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    name: str = "postgres"
+    has_plain: bool = False
+    takes_first: bool = False
+
+    # Reading
+
+    def tokens(self, sql: str) -> list[Token]:
+        return Reader().tokenize(sql)
+
+    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
+        tree = PostgresStatement(dialect=Reader()).statement(tokens, sql)
+        refuse_alike(tree, sql)
+        refuse_constant_conditions(tree, sql)
+        return tree
+
+    def given(self, value: Any, sql: str, at: Span | None) -> Const:
+        """As text that is read by the type PostgreSQL expects there."""
+        match value:
+            case None:
+                return Const(None, None)
+            case bool():
+                return Const("true" if value else "false", Type.TEXT)
+            case float():
+                return Const(repr(value), Type.TEXT)
+            case str() if "\0" in value:
+                raise SqlError("PostgreSQL has no text with a NUL in it", sql=sql, at=at)
+            case bytes():
+                return Const(f"\\x{value.hex()}", Type.TEXT)
+            case _:
+                return Const(str(value), Type.TEXT)
+
+    # Names
+
+    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+        schema = node.db or "public"
+        name = node.name if schema == "public" else f"{schema}.{node.name}"
+        found = tables.get(name.lower())
+        if found is None or found.name != name:
+            return None
+        root = node.root()
+        refuse_alike(root, "", found.names)
+        node.set("db", exp.to_identifier(schema, quoted=True))
+        return found
+
+    def result_name(self, node: exp.Expr, expr: Expr) -> str:
+        return _result_name(node) or "?column?"
+
+    def sees_alias(self, node: exp.Column) -> bool:
+        """Only where the name stands alone in GROUP BY or ORDER BY."""
+        return isinstance(node.parent, exp.Group | exp.Ordered)
+
+    def sorts_by_result(self, item: exp.Expr) -> str | None:
+        return item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else None
+
+    # Expressions
+
+    def bind(self, scope: Scope, node: exp.Expr) -> Bound:
+        return bind(scope, node)
+
+    def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
+        bound = bind(scope, node)
+        if kind_of(bound.expr) == "numeric":
+            raise scope.refusal("a constant of type numeric is not supported yet", span(node))
+        return Bound(settled(bound.expr))
+
+    def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+        return compare(scope, name, left, right, at)
+
+    def collated(self, scope: Scope, inner: Callable[[], Bound], node: exp.Collate) -> Bound | None:
+        return None
+
+    def marked(self, column: RelColumn) -> Bound:
+        return Bound(Call("=", (reference(column), Const(1, Type.INTEGER)), BOOLEAN))
+
+    # Types
+
+    def scanned(self, column: Column) -> tuple[str, str]:
+        return kind_of_column(column), "BINARY"
+
+    def affinity(self, expr: Expr) -> str:
+        return kind_of(expr)
+
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
+        kind = common_kind([left, right])
+        if kind is None or left.type is not right.type or kind_of(left) == "unknown" or kind_of(right) == "unknown":
+            return None
+        return left.type, kind
+
+    def looks_alike(self, bound: Bound) -> bool:
+        kind = kind_of(bound.expr)
+        return is_integer(kind) or is_text(kind) or kind == "bool"
+
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
+        name, kind = node.name, kind_of(args[0].expr) if args else ""
+        distinct = bool(node.args.get("distinct"))
+        if name == "count" and not (distinct and not self.looks_alike(args[0])):
+            return Type.INTEGER, "int8"
+        if name == "sum" and kind in _SUMS:
+            return Type.INTEGER, "int8"
+        if name in ("min", "max") and (is_integer(kind) or kind == "text") and args[0].expr.type is not None:
+            return args[0].expr.type, kind
+        told = kind.removeprefix("other ")
+        raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
+
+    # Order and frame
+
+    def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey:
+        descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+        kind = kind_of(bound.expr)
+        if kind == "float8":
+            return OrderKey(Call("float8order", (bound.expr,), Type.INTEGER), descending, nulls_first)
+        if not (is_integer(kind) or kind in ("bool", "text")):
+            raise _unordered(scope, kind, span(ordered))
+        return OrderKey(bound.expr, descending, nulls_first)
+
+    def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
+        """By its bytes, or those of its text: any order will do that is the same here and there."""
+        kind, expr = kind_of(bound.expr), bound.expr
+        if is_integer(kind) or kind in ("bool", "text"):
+            return Term(OrderKey(expr), node)
+        if expr.type is not Type.TEXT:
+            raise _unordered(scope, kind, at)
+        text = node if is_text(kind) else exp.Cast(this=node, to=exp.Var(this="text"))
+        return Term(OrderKey(Cast(expr, "text", Type.TEXT)), exp.Collate(this=text, expression=_C.copy()))
+
+    def finer(self, node: exp.Expr, bound: Bound) -> list[Term]:
+        return []
+
+    def count(self, scope: Scope, node: exp.Expr, word: str) -> int | None:
+        nothing = replace(scope, sources=(), shared={}, spelled={}, outer=None)
+        value = coerced(scope, bind_expr(nothing, node).expr, "int8", span(node))
+        if isinstance(value, Const) and value.value is None:
+            return None
+        if not isinstance(value, Const) or not isinstance(value.value, int) or value.value < 0:
+            raise scope.refusal(f"{word} takes a number that is not negative", span(node))
+        return value.value
+
+    # Writing
+
+    def write(self, value: Value) -> str:
+        return written(value)
+
+    def all_rows(self) -> str:
+        return "NULL"
+
+    def writer(self, params: Params) -> Writer:
+        return PostgresWriter(params)
+
+
+_C = exp.Identifier(this="C", quoted=True)
+
+
+def _unordered(scope: Scope, kind: str, at: Span | None) -> UnsupportedQuery:
+    if is_text(kind):
+        collation = kind.removeprefix("text collate ")
+        return scope.refusal(
+            f"only PostgreSQL knows the order of the collation {collation}", at, 'add COLLATE "C" to order by bytes'
+        )
+    return scope.refusal(f"ordering by {kind.removeprefix('other ')} is not supported yet", at)
+
+
+def _result_name(node: exp.Expr) -> str | None:
+    """As PostgreSQL names a column that nobody named."""
+    match node:
+        case exp.Column() | exp.Anonymous():
+            return str(node.name)
+        case exp.Cast():
+            return _result_name(node.this) or SPELLINGS.get(node.args["to"].name, node.args["to"].name)
+        case exp.Collate():
+            return _result_name(node.this)
+        case exp.Case():
+            default = node.args.get("default")
+            return (_result_name(default) if isinstance(default, exp.Column) else None) or "case"
+        case exp.Boolean():
+            return "bool"
+        case exp.Exists():
+            return "exists"
+        case exp.Subquery() if isinstance(node.this, exp.Select):
+            item = node.this.expressions[0]
+            return item.alias or _result_name(item)
+        case _:
+            return None
+
+
+POSTGRES = Postgres()

@@ -1,0 +1,366 @@
+"""PostgreSQL's grammar of queries where it is not SQLite's: precedence, names, casts, NULL order, set operations.
+
+Only what stands in `docs/sql.md` is read; whatever else PostgreSQL takes is refused, and so asked of it. It is never
+read as something else: the text was prepared at the origin before. Names are not resolved here, nothing is typed.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headwater.model.errors import UnsupportedQuery
+from headwater.sql.chain import operands
+from headwater.sql.grammar import Plus
+from headwater.sql.names import words
+from headwater.sql.statement import Joined, Statement
+
+OR, AND, NOT, IS, COMPARISON, MATCH, OTHER, SUM, PRODUCT, COLLATE, UNARY, CAST = range(1, 13)
+
+_BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
+    "OR": (OR, exp.Or),
+    "AND": (AND, exp.And),
+    "=": (COMPARISON, exp.EQ),
+    "<>": (COMPARISON, exp.NEQ),
+    "!=": (COMPARISON, exp.NEQ),
+    "<": (COMPARISON, exp.LT),
+    "<=": (COMPARISON, exp.LTE),
+    ">": (COMPARISON, exp.GT),
+    ">=": (COMPARISON, exp.GTE),
+    "||": (OTHER, exp.DPipe),
+    "+": (SUM, exp.Add),
+    "-": (SUM, exp.Sub),
+    "*": (PRODUCT, exp.Mul),
+    "/": (PRODUCT, exp.Div),
+    "%": (PRODUCT, exp.Mod),
+}
+_MATCHES = ("IN", "LIKE", "ILIKE", "BETWEEN")
+_RESERVED = words(
+    """ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN CONSTRAINT CREATE
+    CURRENT_CATALOG CURRENT_DATE CURRENT_ROLE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DEFAULT DEFERRABLE DESC
+    DISTINCT DO ELSE END EXCEPT FALSE FETCH FOR FOREIGN FROM GRANT GROUP HAVING IN INITIALLY INTERSECT INTO LATERAL
+    LEADING LIMIT LOCALTIME LOCALTIMESTAMP NOT NULL OFFSET ON ONLY OR ORDER PLACING PRIMARY REFERENCES RETURNING SELECT
+    SESSION_USER SOME SYMMETRIC TABLE THEN TO TRAILING TRUE UNION UNIQUE USER USING VARIADIC WHEN WHERE WINDOW WITH
+    ROW INTERVAL TABLESAMPLE OVERLAPS SIMILAR"""
+)
+_NEVER_ALIAS = _RESERVED | words(
+    """CROSS FULL ILIKE INNER IS ISNULL JOIN LEFT LIKE NATURAL NOTNULL OUTER RIGHT OVER FILTER WITHIN DAY HOUR MINUTE
+    MONTH PRECISION SECOND VARYING WITHOUT YEAR AT BETWEEN ESCAPE"""
+)
+_COMPOUNDS: dict[str, type[exp.SetOperation]] = {"UNION": exp.Union, "EXCEPT": exp.Except}
+
+
+class PostgresStatement(Statement):
+    """Reads with PostgreSQL's precedence; words that are no names are refused as such."""
+
+    # Operators
+
+    def _tier(self, least: int) -> exp.Expr:
+        first = self._curr
+        this = self._prefixed()
+        while True:
+            after = self._tight(this, least) or self._binary(this, least) or self._predicate(this, least)
+            if after is None:
+                return this
+            this = self._placed(after, first)
+
+    def _prefixed(self) -> exp.Expr:
+        first = self._curr
+        if self._match_not():
+            return self._placed(exp.Not(this=self._tier(NOT)), first)
+        for token_type, node in ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus)):
+            if self._match(token_type):
+                return self._placed(node(this=self._tier(UNARY)), first)
+        return self._operand()
+
+    def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
+        """`x::type` and `x COLLATE name`."""
+        if self._match(TokenType.DCOLON):
+            return exp.Cast(this=this, to=self._type())
+        if least <= COLLATE and self._match(TokenType.COLLATE):
+            return exp.Collate(this=this, expression=self._name("a collation"))
+        return None
+
+    def _binary(self, this: exp.Expr, least: int) -> exp.Expr | None:
+        tier, node = _BINARY.get(self._operator(), (0, exp.Expr))
+        if tier < least or not tier:
+            return None
+        self._advance()
+        return node(this=this, expression=self._tier(tier + 1))
+
+    def _operator(self) -> str:
+        token = self._curr
+        if not token or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            return ""
+        return token.text.upper()
+
+    def _predicate(self, this: exp.Expr, least: int) -> exp.Expr | None:
+        first, word = self._curr, self._operator()
+        if least <= IS and word in ("IS", "ISNULL", "NOTNULL"):
+            self._advance()
+            return self._is(this) if word == "IS" else self._negated(word == "NOTNULL", _null(this))
+        negated = word == "NOT" and self._next.text.upper() in _MATCHES
+        if least > MATCH or not (negated or word in _MATCHES):
+            return None
+        self._advance(2 if negated else 1)
+        return self._negated(negated, self._placed(self._matching(this), first))
+
+    @staticmethod
+    def _negated(negated: bool, node: exp.Expr) -> exp.Expr:
+        return exp.Not(this=node) if negated else node
+
+    def _matching(self, this: exp.Expr) -> exp.Expr:
+        match self._prev.text.upper():
+            case "IN":
+                return self._in(this)
+            case "BETWEEN":
+                low = self._tier(OTHER)
+                self._expect(TokenType.AND, "AND after BETWEEN")
+                return exp.Between(this=this, low=low, high=self._tier(OTHER))
+            case word:
+                node = exp.Like if word == "LIKE" else exp.ILike
+                like = node(this=this, expression=self._tier(OTHER))
+                return exp.Escape(this=like, expression=self._tier(OTHER)) if self._match(TokenType.ESCAPE) else like
+
+    def _is(self, this: exp.Expr) -> exp.Expr:
+        negated, first = self._match_not(), self._curr
+        if self._match(TokenType.DISTINCT):
+            self._expect(TokenType.FROM, "FROM after IS DISTINCT")
+            node = exp.NullSafeEQ if negated else exp.NullSafeNEQ
+            return node(this=this, expression=self._tier(COMPARISON))
+        word = self._operator()
+        if word not in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+            raise self._unsupported(f"IS {word} is", first)
+        self._advance()
+        asked = exp.Null() if word in ("NULL", "UNKNOWN") else exp.Boolean(this=word == "TRUE")
+        return self._negated(negated, exp.Is(this=this, expression=self._placed(asked, first)))
+
+    # Operands
+
+    def _operand(self) -> exp.Expr:
+        first = self._curr
+        if first and first.token_type == TokenType.PARAMETER:
+            return self._placed(self._numbered(), first)
+        if first and first.token_type == TokenType.STRING and self.sql[first.start] != "'":
+            raise self._unsupported("this form of a string is", first, "write it in plain quotes")
+        if first and first.token_type == TokenType.HEX_STRING:
+            raise self._unsupported("a number or string of bits is", first)
+        if self._operator() == "CAST":
+            return self._placed(self._cast(), first)
+        return super()._operand()
+
+    def _numbered(self) -> exp.Expr:
+        """`$1`."""
+        self._advance(2)
+        if not self._prev.text.isdigit():
+            self.raise_error("expected a number after $")
+        return exp.Placeholder(this=int(self._prev.text), kind="$")
+
+    def _cast(self) -> exp.Expr:
+        self._advance()
+        self._expect(TokenType.L_PAREN, "( after CAST")
+        this = self._tier(OR)
+        self._expect(TokenType.ALIAS, "AS")
+        to = self._type()
+        self._expect(TokenType.R_PAREN, ")")
+        return exp.Cast(this=this, to=to)
+
+    def _type(self) -> exp.Var:
+        """A type's name in small letters; with a length, brackets or a schema it is one we do not know."""
+        first, name = self._curr, ""
+        if first and first.token_type not in (TokenType.STRING, TokenType.NUMBER):
+            self._advance()
+            name = first.text.lower()
+        follows = self._curr and (self._curr.text in ("(", "[", ".") or self._operator() in ("WITH", "WITHOUT"))
+        if not name or follows or self._quoted(first):
+            raise self._unsupported("this type is", first, "compute with it in the application")
+        return exp.Var(this=name)
+
+    def _call(self) -> exp.Expr:
+        call = super()._call()
+        if self._operator() == "WITHIN":
+            raise self._unsupported("WITHIN GROUP is", self._curr)
+        return call
+
+    # Names
+
+    def _spelling(self, token: Token) -> str:
+        """Folded to small letters, those of ASCII, unless quoted."""
+        return token.text if self._quoted(token) else token.text.translate(_FOLDED)
+
+    def _word(self, token: Token) -> bool:
+        if not token or token.token_type in _NO_NAMES:
+            return False
+        text = token.text
+        if self._quoted(token):
+            return True
+        begins = text[:1].isalpha() or text[:1] == "_" or text[:1] > "\x7f"
+        return begins and " " not in text and text.upper() not in _RESERVED
+
+    def _quoted(self, token: Token) -> bool:
+        return token.token_type == TokenType.IDENTIFIER and self.sql[token.start] == '"'
+
+    def _alias(self, never: frozenset[str]) -> exp.Identifier | None:
+        written = self._match(TokenType.ALIAS)
+        token = self._curr
+        if written and token and not self._quoted(token) and token.token_type not in _NO_NAMES:
+            named = token.text[:1].isalpha() or token.text[:1] == "_"
+        else:
+            named = self._word(token) and (self._quoted(token) or token.text.upper() not in _NEVER_ALIAS)
+        if not named:
+            if written:
+                self.raise_error("expected a name after AS")
+            return None
+        self._advance()
+        return exp.to_identifier(self._spelling(token), quoted=True).update_positions(token)
+
+    # Queries
+
+    def _query(self) -> exp.Expr:
+        first = self._curr
+        tables = self._with() if self._operator() == "WITH" else None
+        query = self._united(first)
+        order = exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
+        limit, offset = self._frames()
+        if self._curr and self._operator() in ("FETCH", "FOR"):
+            raise self._unsupported(f"{self._operator()} is", self._curr)
+        for name, clause in (("with_", tables), ("order", order), ("limit", limit), ("offset", offset)):
+            query.set(name, clause)
+        return query
+
+    def _with(self) -> exp.With:
+        """A common table sees those before it: where it seems to name itself or a later one, it means a table."""
+        tables = super()._with()
+        names = [common.alias for common in tables.expressions]
+        for place, common in enumerate(tables.expressions):
+            if {table.name for table in common.this.find_all(exp.Table)} & set(names[place:]):
+                raise self._unsupported("a common table that names itself or a later one is", self._prev)
+        return tables
+
+    def _united(self, first: Token) -> exp.Expr:
+        query = self._intersected(first)
+        while self._operator() in _COMPOUNDS:
+            node = _COMPOUNDS[self._operator()]
+            every = self._every()
+            query = self._placed(node(this=query, expression=self._intersected(first), distinct=not every), first)
+        return query
+
+    def _intersected(self, first: Token) -> exp.Expr:
+        """INTERSECT binds more tightly than the others."""
+        query = self._core()
+        while self._operator() == "INTERSECT":
+            every = self._every()
+            query = self._placed(exp.Intersect(this=query, expression=self._core(), distinct=not every), first)
+        return query
+
+    def _every(self) -> bool:
+        self._advance()
+        every = bool(self._match(TokenType.ALL))
+        if not every:
+            self._match(TokenType.DISTINCT)
+        return every
+
+    def _core(self) -> exp.Expr:
+        first = self._curr
+        if self._match(TokenType.L_PAREN):
+            inner = self._query()
+            self._expect(TokenType.R_PAREN, ")")
+            if any(inner.args.get(clause) for clause in ("with_", "order", "limit", "offset")):
+                raise self._unsupported("a side of a set operation with an order of its own is", first)
+            return inner
+        if self._operator() != "SELECT":
+            raise self._unsupported(f"{self._operator() or 'this form of a query'} is", first)
+        return self._select()
+
+    def _select(self) -> exp.Select:
+        if self._next and self._next.token_type == TokenType.DISTINCT and self._peek(2).text.upper() == "ON":
+            raise self._unsupported("DISTINCT ON is", self._next)
+        return super()._select()
+
+    def _from(self) -> exp.Expr:
+        """JOIN binds more tightly than a comma."""
+        first, left = self._curr, self._joins()
+        while self._match(TokenType.COMMA):
+            left = self._placed(Joined(this=left, expression=self._joins(), kind="inner"), first)
+        return left
+
+    def _joins(self) -> exp.Expr:
+        first, left = self._curr, self._source()
+        while not self._match(TokenType.COMMA, advance=False) and (found := self._join_operator()) is not None:
+            right = self._source()
+            on, using = self._join_condition()
+            kind, natural = found
+            joined = Joined(this=left, expression=right, kind=kind, natural=natural, on=on, using=using)
+            left = self._placed(joined, first)
+        return left
+
+    def _frames(self) -> tuple[exp.Limit | None, exp.Offset | None]:
+        """LIMIT and OFFSET, in either order."""
+        limit = offset = None
+        while self._curr and self._curr.token_type in (TokenType.LIMIT, TokenType.OFFSET):
+            is_limit = self._curr.token_type == TokenType.LIMIT
+            self._advance()
+            if is_limit:
+                every = self._match(TokenType.ALL)
+                limit = exp.Limit(expression=exp.Null() if every else self._tier(OR))
+            else:
+                offset = exp.Offset(expression=self._tier(OR))
+                if self._operator() in ("ROW", "ROWS"):
+                    self._advance()
+        if offset is not None and limit is None:
+            limit = exp.Limit(expression=exp.Null())
+        return limit, offset
+
+    def _term(self) -> exp.Ordered:
+        """NULLs come last where the order rises, as the largest values, unless said otherwise."""
+        this = self._tier(OR)
+        rising = self._match(TokenType.ASC) or not self._match(TokenType.DESC)
+        nulls_first = not rising
+        if self._match_text_seq("NULLS"):
+            nulls_first = bool(self._match_text_seq("FIRST"))
+            if not nulls_first and not self._match_text_seq("LAST"):
+                self.raise_error("expected FIRST or LAST after NULLS")
+        return exp.Ordered(this=this, desc=not rising, nulls_first=nulls_first)
+
+
+_FOLDED = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_NO_NAMES = (
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.HEX_STRING,
+    TokenType.BIT_STRING,
+    TokenType.BYTE_STRING,
+    TokenType.UNICODE_STRING,
+    TokenType.HEREDOC_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.RAW_STRING,
+)
+
+
+def _null(this: exp.Expr) -> exp.Expr:
+    return exp.Is(this=this, expression=exp.Null())
+
+
+def refuse_alike(tree: exp.Expr, sql: str, columns: tuple[str, ...] = ()) -> None:
+    """Names that differ only in the case of their letters are different names: the binder does not tell them apart."""
+    seen = {column.lower(): column for column in columns}
+    for name in tree.find_all(exp.Identifier):
+        if isinstance(name.parent, exp.Collate):
+            continue
+        known = seen.setdefault(name.name.lower(), name.name)
+        if known != name.name:
+            raise UnsupportedQuery(
+                f"the names {known} and {name.name} differ only in the case of their letters", sql=sql
+            )
+
+
+def refuse_constant_conditions(tree: exp.Expr, sql: str) -> None:
+    """WHERE TRUE and its like: nobody types them, for they meet no column."""
+    for node in tree.find_all(exp.Where, exp.Having, Joined, exp.Anonymous):
+        condition = node.this if isinstance(node, exp.Where | exp.Having) else node.args.get(_CONDITIONS[type(node)])
+        for part in operands(condition, exp.And) if condition is not None else ():
+            if next(part.find_all(exp.Column, exp.Subquery, exp.Star), None) is None:
+                raise UnsupportedQuery("a condition without a column is not supported yet", sql=sql)
+
+
+_CONDITIONS: dict[type[exp.Expr], str] = {Joined: "on", exp.Anonymous: "filter"}

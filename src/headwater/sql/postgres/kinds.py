@@ -1,0 +1,126 @@
+"""PostgreSQL's types as the binder tells them apart, and which of them an expression is of. Pure.
+
+A *kind* is a type by its short name: bool, int2, int4, int8, float8, text. `text collate en_US` is text that is equal
+where its bytes are, and ordered as only the origin knows. `unknown` is a literal or parameter that takes the type of
+what it meets, `numeric` a number with a point. `other …` is what we pass on and do not compute with.
+A column and a cast carry their kind where SQLite's carry an affinity; of the rest it follows from how they are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from headwater.model.schema import Column
+from headwater.model.value import Type
+from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
+
+INTEGERS = ("int2", "int4", "int8")
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "is", "isnot"})
+TRUTHS = COMPARISONS | {"and", "or", "not", "in", "like", "ilike", "starts_with"}
+BOOLEAN = Type.BOOLEAN
+TYPES = {
+    **dict.fromkeys(INTEGERS, Type.INTEGER),
+    "bool": BOOLEAN,
+    "float8": Type.REAL,
+    "text": Type.TEXT,
+    "unknown": Type.TEXT,
+    "numeric": Type.TEXT,
+}
+BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
+TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "float8": "double precision", "bool": "boolean"}
+SPELLINGS = {
+    **{title: kind for kind, title in TITLES.items()},
+    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text")},
+    "int": "int4",
+    "varchar": "text",
+    "character varying": "text",
+}
+_C = ("C", "POSIX")
+_VARCHAR = re.compile(r"character varying(\(\d+\))?|text")
+
+
+def kind_of_column(column: Column) -> str:
+    if _VARCHAR.fullmatch(column.declared) and column.type is Type.TEXT:
+        return _kind_of_text(column)
+    kind = SPELLINGS.get(column.declared)
+    return kind if kind and column.type in (TYPES[kind], Type.INTEGER) else f"other {column.declared}"
+
+
+def _kind_of_text(column: Column) -> str:
+    if column.collation == "nondeterministic":
+        return f"other {column.declared}"
+    return "text" if column.collation in _C else f"text collate {column.collation}"
+
+
+def type_of_kind(kind: str) -> Type:
+    return TYPES[kind.partition(" ")[0]]
+
+
+def kind_of(expr: Expr) -> str:
+    match expr:
+        case ColumnRef() | Cast():
+            return expr.affinity
+        case Const():
+            return _kind_of_const(expr)
+        case Case():
+            return common_kind([*(then for _, then in expr.whens), expr.default]) or "unknown"
+        case Call():
+            return _kind_of_call(expr)
+
+
+def _kind_of_const(expr: Const) -> str:
+    match expr.value:
+        case None:
+            return "unknown" if expr.type is None else next(k for k, t in TYPES.items() if t is expr.type)
+        case bool():
+            return "bool"
+        case int():
+            return "int4" if fits(expr.value, "int4") else "int8"
+        case float():
+            return "float8"
+        case _:
+            return "text"
+
+
+def _kind_of_call(expr: Call) -> str:
+    kind, _, operator = expr.name.partition(" ")
+    if expr.name in TRUTHS or operator in TRUTHS:
+        return "bool"
+    if operator:
+        return kind
+    if expr.name in ("coalesce", "nullif", "greatest", "least"):
+        return common_kind(expr.args[:1] if expr.name == "nullif" else expr.args) or "unknown"
+    return "text" if expr.type is Type.TEXT else "float8" if expr.type is Type.REAL else RESULTS.get(expr.name, "int4")
+
+
+RESULTS = {"float8order": "int8"}
+
+
+def fits(value: int, kind: str) -> bool:
+    return -BOUNDS[kind] <= value < BOUNDS[kind]
+
+
+def wider(kinds: Iterable[str]) -> str:
+    return max(kinds, key=INTEGERS.index)
+
+
+def is_integer(kind: str) -> bool:
+    return kind in INTEGERS
+
+
+def is_text(kind: str) -> bool:
+    return kind.partition(" ")[0] == "text"
+
+
+def common_kind(exprs: Iterable[Expr]) -> str | None:
+    """Of branches that were made alike: integers may differ in width. None where there is none."""
+    kinds = {kind for expr in exprs if (kind := kind_of(expr)) != "unknown"}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds and all(map(is_integer, kinds)):
+        return wider(kinds)
+    if kinds and all(map(is_text, kinds)):
+        collated = kinds - {"text"}
+        return collated.pop() if len(collated) == 1 else None
+    return None

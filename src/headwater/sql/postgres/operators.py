@@ -1,0 +1,515 @@
+"""PostgreSQL's operators, casts and conditions, a binding rule per kind of syntax node: typed as PostgreSQL types them.
+
+Implicit casts become explicit here, so that whoever evaluates meets one type at a time. What we do not compute exactly
+as PostgreSQL does is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.model.value import Type
+from headwater.sql.chain import chain, operands, parts
+from headwater.sql.expr import Call, Case, Cast, Const, Expr
+from headwater.sql.grammar import Plus, Span
+from headwater.sql.operators import bind_expr, is_aggregate
+from headwater.sql.parse import span
+from headwater.sql.postgres.functions import FUNCTIONS
+from headwater.sql.postgres.kinds import (
+    BOOLEAN,
+    INTEGERS,
+    SPELLINGS,
+    common_kind,
+    fits,
+    is_integer,
+    is_text,
+    kind_of,
+    type_of_kind,
+    wider,
+)
+from headwater.sql.scope import Bound, Clause, Scope
+from headwater.sql.walk import references
+
+MARK = "\ue000"  # stands for a value that is not known yet, whatever its type
+TRUE, FALSE = Const(True, BOOLEAN), Const(False, BOOLEAN)
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_SIGNS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "is",
+    exp.NullSafeNEQ: "isnot",
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_EQUALITIES = ("=", "<>", "is", "isnot")
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
+_CASTS = {
+    ("bool", "int4"),
+    ("int4", "bool"),
+    ("bool", "text"),
+    ("float8", "int2"),
+    ("float8", "int4"),
+    ("float8", "int8"),
+    *((kind, "text") for kind in INTEGERS),
+    *((kind, "float8") for kind in INTEGERS),
+    *((one, other) for one in INTEGERS for other in INTEGERS),
+}
+
+
+def bind(scope: Scope, node: exp.Expr) -> Bound:
+    rule = RULES.get(type(node))
+    if rule is None:
+        raise scope.refusal(f"{type(node).__name__} is not supported yet", span(node))
+    bound = rule(scope, node)
+    if isinstance(bound.expr, Call | Case) and next(references(bound.expr), None) is None:
+        raise scope.refusal("a constant that must be computed is not supported yet", span(node), "write its value")
+    return bound
+
+
+# Types that meet
+
+
+def coerced(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
+    """As PostgreSQL casts by itself; a literal or parameter is read by the type that is wanted."""
+    own = kind_of(expr)
+    if expr == Const(None, None):
+        return Const(None, type_of_kind(kind)) if kind != "unknown" else expr
+    if own == "unknown":
+        return _read(scope, expr, kind, at)
+    if own == kind or (is_integer(own) and is_integer(kind)) or (is_text(own) and is_text(kind)):
+        return expr
+    if kind == "float8" and is_integer(own):
+        constant = isinstance(expr, Const) and isinstance(expr.value, int)
+        return Const(float(expr.value), Type.REAL) if constant else Cast(expr, "float8", Type.REAL)  # type: ignore[union-attr, arg-type]
+    if kind == "float8" and own == "numeric":
+        return _read(scope, expr, kind, at)
+    raise scope.refusal(f"{_title(own)} as {_title(kind)} is not supported yet", at, "CAST it")
+
+
+def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
+    """The text of a literal by the rules of a type."""
+    assert isinstance(expr, Cast)
+    assert isinstance(expr.arg, Const)
+    text = str(expr.arg.value)
+    if text.startswith(MARK) or is_text(kind):
+        return Const(text, Type.TEXT)
+    if is_integer(kind) and _INTEGER.fullmatch(text) and fits(int(text), kind):
+        return Const(int(text), Type.INTEGER)
+    if kind == "float8" and _FLOAT.fullmatch(text):
+        return _real(scope, text, at)
+    if kind == "bool" and text.strip().lower() in _TRUTHS:
+        return Const(_TRUTHS[text.strip().lower()], BOOLEAN)
+    if kind == "unknown":
+        return expr
+    raise scope.refusal(f"'{text}' as {_title(kind)} is not supported yet", at)
+
+
+def _real(scope: Scope, text: str, at: Span | None) -> Const:
+    value = float(text)
+    if value in (float("inf"), float("-inf")) or (value == 0 and re.search("[1-9]", re.split("[eE]", text)[0])):
+        raise scope.refusal(f"{text} is out of range for double precision", at)
+    return Const(value, Type.REAL)
+
+
+def settled(expr: Expr) -> Expr:
+    """A literal that met nothing is text."""
+    if kind_of(expr) == "unknown" and isinstance(expr, Cast) and isinstance(expr.arg, Const):
+        return Const(expr.arg.value, Type.TEXT)
+    return expr
+
+
+def alike(scope: Scope, exprs: Sequence[Expr], at: Span | None) -> list[Expr]:
+    """Branches of one type: as CASE, COALESCE and their like want them."""
+    kinds = {kind_of(expr) for expr in exprs} - {"unknown"}
+    kind = common_kind(exprs)
+    if kind is None and kinds and kinds <= {*INTEGERS, "float8", "numeric"} and "float8" in kinds:
+        kind = "float8"
+    if kind is None and kinds:
+        raise scope.refusal(f"{' and '.join(sorted(map(_title, kinds)))} as one type is not supported yet", at)
+    if (kind or "").startswith("numeric"):
+        raise scope.refusal("computing with numeric is not supported yet", at)
+    return [coerced(scope, expr, kind or "text", at) for expr in exprs]
+
+
+def _title(kind: str) -> str:
+    return kind.removeprefix("other ")
+
+
+# Operands
+
+
+def column(scope: Scope, node: exp.Column) -> Bound:
+    meant = scope.alias(node)
+    return bind_expr(scope, node.replace(meant.copy())) if meant is not None else scope.resolve(node)
+
+
+def literal(scope: Scope, node: exp.Literal) -> Bound:
+    if node.is_string:
+        return Bound(Cast(Const(node.name, Type.TEXT), "unknown", Type.TEXT))
+    return _number(node.name)
+
+
+def _number(text: str) -> Bound:
+    """A sign before a number is part of it: -2147483648 still has four bytes."""
+    if _INTEGER.fullmatch(text) and fits(int(text), "int8"):
+        return Bound(Const(int(text), Type.INTEGER))
+    return Bound(Cast(Const(text, Type.TEXT), "numeric", Type.TEXT))
+
+
+def null(scope: Scope, node: exp.Null) -> Bound:
+    return Bound(Const(None, None))
+
+
+def boolean(scope: Scope, node: exp.Boolean) -> Bound:
+    return Bound(TRUE if node.this else FALSE)
+
+
+def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
+    constant = scope.params.const(node)
+    return Bound(constant if constant.value is None else Cast(constant, "unknown", Type.TEXT))
+
+
+# Arithmetic
+
+
+def negative(scope: Scope, node: exp.Neg) -> Bound:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _number(f"-{node.this.name}")
+    arg = bind_expr(scope, node.this).expr
+    kind = kind_of(arg)
+    if not (is_integer(kind) or kind == "float8"):
+        raise scope.refusal(f"the negative of {_title(kind)} is not supported yet", span(node))
+    return Bound(Call(f"{kind} neg", (arg,), type_of_kind(kind)))
+
+
+def positive(scope: Scope, node: Plus) -> Bound:
+    arg = bind_expr(scope, node.this)
+    if not (is_integer(kind_of(arg.expr)) or kind_of(arg.expr) in ("float8", "numeric")):
+        raise scope.refusal("a plus before what is no number is not supported", span(node))
+    return arg
+
+
+def arithmetic(scope: Scope, node: exp.Binary) -> Bound:
+    left, right = (bind_expr(scope, side).expr for side in (node.this, node.expression))
+    return Bound(computed(scope, _ARITHMETIC[type(node)], left, right, span(node)))
+
+
+def computed(scope: Scope, sign: str, left: Expr, right: Expr, at: Span | None) -> Expr:
+    kinds = {kind_of(side) for side in (left, right)} - {"unknown"}
+    if kinds and kinds <= {*INTEGERS}:
+        kind = wider(kinds)
+    elif "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"} and sign != "%":
+        kind = "float8"
+    else:
+        told = " and ".join(sorted(map(_title, kinds))) or "two literals"
+        raise scope.refusal(f"{sign} of {told} is not supported yet", at, "the origin computes it")
+    args = tuple(coerced(scope, side, kind, at) for side in (left, right))
+    return Call(f"{kind} {sign}", args, type_of_kind(kind))
+
+
+def concatenated(scope: Scope, node: exp.DPipe) -> Bound:
+    sides = [bind_expr(scope, side).expr for side in (node.this, node.expression)]
+    if not any(is_text(kind_of(side)) for side in sides):
+        raise scope.refusal("|| without a text is not supported yet", span(node), "CAST to text")
+    return Bound(Call("text ||", tuple(as_text(scope, side, span(node)) for side in sides), Type.TEXT))
+
+
+def as_text(scope: Scope, expr: Expr, at: Span | None) -> Expr:
+    kind = kind_of(expr)
+    if is_integer(kind) and not isinstance(expr, Const):
+        return Cast(expr, "text", Type.TEXT)
+    if isinstance(expr, Const) and isinstance(expr.value, int) and is_integer(kind):
+        return Const(str(expr.value), Type.TEXT)
+    return coerced(scope, expr, "text", at)
+
+
+# Conditions
+
+
+def condition(scope: Scope, node: exp.Expr) -> Expr:
+    expr = bind_expr(scope, node).expr
+    return coerced(scope, expr, "bool", span(node))
+
+
+def connection(scope: Scope, node: exp.Connector) -> Bound:
+    name = "and" if isinstance(node, exp.And) else "or"
+    flat = [part for each in operands(node, type(node)) for part in parts(name, condition(scope, each))]
+    joined = chain(name, flat)
+    assert isinstance(joined, Call)
+    return Bound(Call(name, joined.args, BOOLEAN))
+
+
+def negation(scope: Scope, node: exp.Not) -> Bound:
+    return Bound(Call("not", (condition(scope, node.this),), BOOLEAN))
+
+
+def comparison(scope: Scope, node: exp.Binary) -> Bound:
+    left, right = (bind_expr(scope, side) for side in (node.this, node.expression))
+    return compare(scope, _SIGNS[type(node)], left, right, span(node))
+
+
+def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+    """A constant ends up on the right. Doubles are compared by their own: NaN equals itself and is the largest."""
+    one, other = left.expr, right.expr
+    kinds = {kind_of(one), kind_of(other)} - {"unknown"}
+    if "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"}:
+        args = tuple(coerced(scope, side, "float8", at) for side in (one, other))
+        return Bound(Call(f"float8 {name}", args, BOOLEAN))
+    kind = common_kind([one, other])
+    if kind is None or not _comparable(kind, name):
+        told = " and ".join(sorted(map(_title, kinds)))
+        raise scope.refusal(f"comparing {told or 'literals'} is not supported yet", at, _collation_hint(kinds))
+    one, other = (coerced(scope, side, kind, at) for side in (one, other))
+    if isinstance(one, Const) and not isinstance(other, Const):
+        one, other, name = other, one, _MIRRORED.get(name, name)
+    return Bound(Call(name, (one, other), BOOLEAN))
+
+
+def _comparable(kind: str, name: str) -> bool:
+    return is_integer(kind) or kind in ("bool", "text") or (is_text(kind) and name in _EQUALITIES)
+
+
+def _collation_hint(kinds: set[str]) -> str | None:
+    collated = any(kind.startswith("text collate") for kind in kinds)
+    return 'add COLLATE "C" to compare byte by byte' if collated else None
+
+
+def identity(scope: Scope, node: exp.Is) -> Bound:
+    """IS NULL of anything; IS TRUE and IS FALSE of truths."""
+    if isinstance(node.expression, exp.Null):
+        arg = bind_expr(scope, node.this).expr
+        return Bound(Call("is", (arg, Const(None, None)), BOOLEAN))
+    return Bound(Call("is", (condition(scope, node.this), TRUE if node.expression.this else FALSE), BOOLEAN))
+
+
+def membership(scope: Scope, node: exp.In) -> Bound:
+    needle = bind_expr(scope, node.this)
+    if node.args.get("query"):
+        return clause(scope, node).contains(scope, node, needle)
+    at = span(node)
+    tests = [compare(scope, "=", needle, bind_expr(scope, item), at).expr for item in node.expressions]
+    items = [test.args[1] for test in tests if isinstance(test, Call) and test.name == "="]
+    if len(items) == len(tests) and all(isinstance(item, Const) for item in items):
+        first = tests[0]
+        assert isinstance(first, Call)
+        return Bound(Call("in", (first.args[0], *items), BOOLEAN))
+    return Bound(_typed(chain("or", tests)))
+
+
+def between(scope: Scope, node: exp.Between) -> Bound:
+    value, low, high = (bind_expr(scope, node.args[arg]) for arg in ("this", "low", "high"))
+    at = span(node)
+    bounds = [compare(scope, ">=", value, low, at).expr, compare(scope, "<=", value, high, at).expr]
+    return Bound(_typed(chain("and", bounds)))
+
+
+def _typed(expr: Expr) -> Expr:
+    return Call(expr.name, expr.args, BOOLEAN) if isinstance(expr, Call) else expr
+
+
+def like(scope: Scope, node: exp.Expr, escape: exp.Expr | None = None) -> Bound:
+    value, pattern = (bind_expr(scope, side).expr for side in (node.this, node.expression))
+    name = "ilike" if isinstance(node, exp.ILike) else "like"
+    value = coerced(scope, value, "text", span(node))
+    if not is_text(kind_of(value)) or (name == "ilike" and kind_of(value) != "text"):
+        raise scope.refusal(f"{name.upper()} of {_title(kind_of(value))} is not supported yet", span(node))
+    constants = [_constant_text(scope, each, span(node)) for each in (pattern, *_escape(scope, escape))]
+    check_pattern(scope, *(str(each.value) for each in constants), at=span(node))
+    return Bound(Call(name, (value, *constants), BOOLEAN))
+
+
+def _escape(scope: Scope, node: exp.Expr | None) -> list[Expr]:
+    return [] if node is None else [bind_expr(scope, node).expr]
+
+
+def _constant_text(scope: Scope, expr: Expr, at: Span | None) -> Const:
+    text = settled(expr)
+    if not isinstance(text, Const) or not isinstance(text.value, str):
+        raise scope.refusal("a pattern that is no constant is not supported yet", at)
+    return text
+
+
+def check_pattern(scope: Scope, pattern: str, escape: str = "\\", *, at: Span | None) -> None:
+    """A pattern that ends in the middle of an escape fails for the rows that get so far."""
+    if len(escape) > 1:
+        raise scope.error("the escape must be one character", at)
+    rest = pattern
+    while escape and escape in rest:
+        rest = rest[rest.index(escape) + 1 :]
+        if not rest:
+            raise scope.refusal("a pattern that ends with its escape is not supported", at)
+        rest = rest[1:]
+
+
+def escaped(scope: Scope, node: exp.Escape) -> Bound:
+    return like(scope, node.this, node.expression)
+
+
+# Casts, CASE, subqueries
+
+
+def collate(scope: Scope, node: exp.Collate) -> Bound:
+    arg = settled(bind_expr(scope, node.this).expr)
+    if node.expression.name not in ("C", "POSIX") or not is_text(kind_of(arg)):
+        raise scope.refusal(f"the collation {node.expression.name} is not supported yet", span(node), 'use "C"')
+    return Bound(arg if kind_of(arg) == "text" else Cast(arg, "text", Type.TEXT))
+
+
+def cast(scope: Scope, node: exp.Cast) -> Bound:
+    arg, wanted = bind_expr(scope, node.this).expr, SPELLINGS.get(node.args["to"].name)
+    kind, at = kind_of(arg), span(node)
+    if wanted is None:
+        raise scope.refusal(f"the type {node.args['to'].name} is not supported yet", at)
+    if kind in ("unknown", "numeric") or arg == Const(None, None):
+        return Bound(_cast_constant(coerced(scope, arg, wanted, at), wanted))
+    if kind == wanted or (is_text(kind) and wanted == "text"):
+        return Bound(arg)
+    readable = kind.startswith("other ") and wanted == "text" and arg.type is Type.TEXT
+    if (kind, wanted) not in _CASTS and not readable:
+        raise scope.refusal(f"CAST of {_title(kind)} to {wanted} is not supported yet", at)
+    return Bound(Cast(arg, wanted, type_of_kind(wanted)))
+
+
+def _cast_constant(expr: Expr, kind: str) -> Expr:
+    return expr if kind_of(expr) == kind else Cast(expr, kind, type_of_kind(kind))
+
+
+def case(scope: Scope, node: exp.Case) -> Bound:
+    base = bind_expr(scope, node.this) if node.this else None
+    whens = []
+    for when in node.args["ifs"]:
+        if base is None:
+            whens.append(condition(scope, when.this))
+        else:
+            whens.append(compare(scope, "=", base, bind_expr(scope, when.this), span(node)).expr)
+    thens = [bind_expr(scope, when.args["true"]).expr for when in node.args["ifs"]]
+    default = bind_expr(scope, node.args["default"]).expr if node.args.get("default") else Const(None, None)
+    *thens, default = alike(scope, [*thens, default], span(node))
+    kind = common_kind([*thens, default]) or "text"
+    return Bound(Case(tuple(zip(whens, thens, strict=True)), default, type_of_kind(kind)))
+
+
+def scalar(scope: Scope, node: exp.Subquery) -> Bound:
+    return clause(scope, node).scalar(scope, node)
+
+
+def existence(scope: Scope, node: exp.Exists) -> Bound:
+    return clause(scope, node).exists(scope, node)
+
+
+def clause(scope: Scope, node: exp.Expr) -> Clause:
+    if scope.clause is None:
+        raise scope.refusal("a subquery is not supported here", span(node))
+    return scope.clause
+
+
+def call(scope: Scope, node: exp.Anonymous) -> Bound:
+    if scope.clause is not None and is_aggregate(node):
+        return scope.clause.aggregate(scope, node)
+    if node.args.get("filter") or node.args.get("distinct"):
+        raise scope.refusal(f"{node.name}() is not supported yet", span(node))
+    args = [bind_expr(scope, arg).expr for arg in node.expressions if not isinstance(arg, exp.Star)]
+    special = _SPECIAL.get(node.name)
+    return Bound(special(scope, node, args) if special is not None else _function(scope, node, args))
+
+
+def _function(scope: Scope, node: exp.Anonymous, args: Sequence[Expr]) -> Expr:
+    """Of the signatures of a name the first that the arguments fit."""
+    for signature in FUNCTIONS.get(node.name, ()):
+        if len(signature.takes) == len(args) and all(map(_fits, args, signature.takes)):
+            pairs = zip(args, signature.takes, strict=True)
+            fitted = tuple(coerced(scope, arg, _plain(kind), span(node)) for arg, kind in pairs)
+            return Call(signature.name, fitted, type_of_kind(signature.gives))
+    told = ", ".join(_title(kind_of(arg)) for arg in args)
+    raise scope.refusal(f"the function {node.name}({told}) is not supported yet", span(node), "the origin computes it")
+
+
+def _fits(arg: Expr, kind: str) -> bool:
+    """`text!` takes only text whose letters are those of the collation C. A literal is taken for text alone: what else
+    it might be, depends on functions of that name that we do not know."""
+    own = kind_of(arg)
+    if own == "unknown":
+        return _plain(kind) == "text"
+    if kind == "text":
+        return is_text(own)
+    if kind == "int4":
+        return own in ("int2", "int4")
+    if kind == "float8":
+        return own == "float8" or is_integer(own)
+    return own == _plain(kind) or (kind == "int8" and is_integer(own))
+
+
+def _plain(kind: str) -> str:
+    return kind.rstrip("!")
+
+
+def _coalesced(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
+    branches = alike(scope, args, span(node))
+    return Call("coalesce", tuple(branches), type_of_kind(common_kind(branches) or "text"))
+
+
+def _nullif(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
+    one, other = args
+    equal = compare(scope, "=", Bound(one), Bound(other), span(node)).expr
+    kind = kind_of(one)
+    if kind in ("unknown", "numeric"):
+        raise scope.refusal("nullif() of a constant is not supported yet", span(node))
+    return Case(((equal, Const(None, one.type)),), one, one.type)
+
+
+def _extreme(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
+    """NULLs are left out. Doubles have an order of their own."""
+    branches = alike(scope, args, span(node))
+    kind = common_kind(branches) or "text"
+    if not (is_integer(kind) or kind == "text"):
+        raise scope.refusal(f"{node.name}() of {_title(kind)} is not supported yet", span(node))
+    return Call(node.name, tuple(branches), type_of_kind(kind))
+
+
+def _concat(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
+    return Call(node.name, tuple(as_text(scope, arg, span(node)) for arg in args), Type.TEXT)
+
+
+_SPECIAL: dict[str, Callable[[Scope, exp.Anonymous, list[Expr]], Expr]] = {
+    "coalesce": _coalesced,
+    "nullif": _nullif,
+    "greatest": _extreme,
+    "least": _extreme,
+    "concat": _concat,
+}
+
+RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
+    exp.Column: column,
+    exp.Literal: literal,
+    exp.Null: null,
+    exp.Boolean: boolean,
+    exp.Placeholder: placeholder,
+    exp.Neg: negative,
+    Plus: positive,
+    exp.DPipe: concatenated,
+    **dict.fromkeys(_ARITHMETIC, arithmetic),
+    **dict.fromkeys((exp.And, exp.Or), connection),
+    **dict.fromkeys(_SIGNS, comparison),
+    exp.Is: identity,
+    exp.Not: negation,
+    exp.In: membership,
+    exp.Between: between,
+    exp.Like: like,
+    exp.ILike: like,
+    exp.Escape: escaped,
+    exp.Collate: collate,
+    exp.Cast: cast,
+    exp.Case: case,
+    exp.Anonymous: call,
+    exp.Subquery: scalar,
+    exp.Exists: existence,
+}
