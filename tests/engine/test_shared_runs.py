@@ -97,3 +97,37 @@ def test_rows_are_held_once(tmp_path: Path) -> None:
     total, once, needed = held(flow)
     assert total > 2.5 * needed
     assert once == needed, "found again after each had merged its own"
+
+
+def test_what_was_built_elsewhere_shares_what_is_here(tmp_path: Path) -> None:
+    """A relation that another dataflow made of the same rows, put on disk, loaded and taken along, is adopted."""
+    rng = random.Random(3)
+    rows, flow, alone = first_rows(rng, 500), defined(), defined()
+    start(flow, 0, SQLS[0], rows, 1)
+    planned, other = plan(SQLS[1], TABLES), defined()
+    start(alone, 1, SQLS[1], rows, 1)
+    other.activate(
+        planned.template, {table.name: [batch_of(table, list(rows[table.name].values()))] for table in TABLES}
+    )
+    loaded = Dataflow.load(tmp_path, other.save(tmp_path).document, limits=SMALL, counters=flow.counters)
+    for tx in range(10, 20):
+        step = deltas(tx, transaction(rows, rng))
+        for each in (flow, alone, loaded):
+            each.step(step)
+    flow.adopt(planned.template, loaded)
+    total, once, needed = held(flow)
+    assert total > 1.9 * needed and once == needed
+    alone.take(), flow.take()
+    flow.subscribe(replace(planned.instance, id=1), 30)
+    alone.unsubscribe(1)
+    alone.subscribe(replace(planned.instance, id=1), 30)
+    for tx in range(40, 60):
+        assert repr(_edits(flow, planned.template.id)) == repr(_edits(alone, planned.template.id))
+        step = deltas(tx, transaction(rows, rng))
+        for each in (flow, alone):
+            each.step(step)
+
+
+def _edits(flow: Dataflow, template: str) -> list[object]:
+    edits = flow.take().edits.get(template)
+    return [] if edits is None else edits.to_pylist()

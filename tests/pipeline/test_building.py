@@ -101,7 +101,8 @@ def activations(log: Path) -> list[Activate]:
 
 
 def test_others_go_on_while_a_template_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each transaction is one emission of the busy query, at its own position, before the other is there."""
+    """Each transaction is one emission of the busy query, at its own position, before the other is there; and so is
+    another new template."""
     with place("embedded", tmp_path / "data", limits=ALWAYS) as here:
         fill(here)
         busy = here.db.query(BUSY, live=True)
@@ -111,6 +112,9 @@ def test_others_go_on_while_a_template_is_built(tmp_path: Path, monkeypatch: pyt
             wanted = [here.write("UPDATE t SET n = n + 1 WHERE id = ?", n) for n in range(20)]
             assert busy.wait(wanted[-1])
             assert told == wanted
+            monkeypatch.undo()
+            here.db.verify(here.db.query(QUERIES[3], live=True))
+            assert not slow.found
             (tmp_path / "release").touch()
         [live] = slow.found
         assert isinstance(live, headwater.LiveResult)

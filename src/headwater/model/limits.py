@@ -18,6 +18,7 @@ class Limits:
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
     state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
+    capture_ms_max: int = 30_000  # without a step of the capture; who waits for it is refused, and told why
     build_bytes_min: int = 2 << 20  # of the rows a new template reads; fewer the cells take in a step of their own
     build_ms_max: int = 60_000  # for a template built beside the cells; then they build it themselves
     template_idle_ms: int = 60_000  # without a subscriber; then the cells let go of what they keep for it

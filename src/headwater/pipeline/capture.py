@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import NoReturn
 
 from headwater.log.frame import decode_frame, encode_frames
 from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.pipeline.records import Schema, decode_control, encode_control, position_of
@@ -66,11 +67,24 @@ class Capture:
             self._thread.join()
 
     def reached(self, position: int) -> None:
-        """Returns once everything up to the position is in the log."""
+        """Returns once everything up to the position is in the log. Raises where that does not come any nearer."""
+        seconds = self._limits.capture_ms_max / 1000
         with self._moved:
-            self._moved.wait_for(lambda: self.position >= position or self._stop.is_set())
+            before = None
+            while self.position < position and not self._stop.is_set() and self.position != before:
+                before = self.position
+                self._moved.wait_for(lambda: self.position >= position or self._stop.is_set(), seconds)
         if self.position < position:
+            self._explain(position)
+
+    def _explain(self, position: int) -> NoReturn:
+        if self._stop.is_set():
             raise Stopped(f"expected to log position {position}, found the capture stopped at {self.position}")
+        why = self.failure or "nothing came for too long"
+        raise SourceError(
+            f"expected to log position {position}, found the capture at {self.position}: {why}",
+            hint="subscribe again once the database can be read; `status` tells",
+        )
 
     def _run(self) -> None:
         while not self._stop.is_set():

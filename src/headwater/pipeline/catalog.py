@@ -5,12 +5,15 @@ It only spares work: losing it costs a hydration, never a row. The log holds the
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
 
 from headwater.durable import write_durably
 from headwater.model.schema import Table
+
+_writing = threading.Lock()
 
 
 class Arranged(msgspec.Struct, frozen=True):
@@ -74,7 +77,8 @@ class Catalog(msgspec.Struct):
                 self.forget_relation(name)
 
     def write(self, path: Path) -> None:
-        write_durably(path, msgspec.msgpack.encode(self))
+        with _writing:  # what was known first must not come last
+            write_durably(path, msgspec.msgpack.encode(self))
 
 
 def read_catalog(path: Path) -> Catalog | None:

@@ -49,6 +49,7 @@ from headwater.pipeline.records import Capture as CaptureRecord
 from headwater.pipeline.requery import Requery
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runner import Job, Runner
+from headwater.pipeline.turns import Turns
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
 from headwater.plan.wholistic import WHOLISTIC, Requeried
@@ -74,10 +75,9 @@ class Pipeline:
     ) -> None:
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
-        self._activating = threading.Lock()
+        self._turns, self._asking = Turns(), threading.Lock()
         self._declared: dict[str, Table] = {}
         self._plans = Plans(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
-        self._reading_since: int | None = None
         self._living = Living()
         self.source_lag_bytes = 0  # as of the last look
         self._requeried: dict[int, Requeried] = {}
@@ -111,7 +111,7 @@ class Pipeline:
             self._log,
             source,
             lambda: self.capture.position,
-            lambda: self._reading_since,
+            lambda: self._turns.floor,
             self._settled,
             self.release,
             self.watch_lag,
@@ -218,15 +218,13 @@ class Pipeline:
 
     def release(self) -> None:
         """Lets go of the templates that nobody has been subscribed to for long: in the log, so in all cells."""
-        if not self._activating.acquire(blocking=False):
-            return  # what is activated just now may count on what a template without subscribers has
-        try:
+        with self._turns.nobody() as quiet:
+            if not quiet:
+                return  # what is activated just now may count on what a template without subscribers has
             with self._living.lock, self.capture.lock:
                 idle = self._living.idle(self.limits.template_idle_ms / 1000)
                 if idle:
                     self._release(idle)
-        finally:
-            self._activating.release()
 
     def _release(self, templates: Sequence[str]) -> None:
         """Forgotten here first: to read rows that the cells still have is no harm, to count on rows that they have not
@@ -280,22 +278,25 @@ class Pipeline:
         template = planned.template
         if template.id in self._catalog.templates:
             return
-        with self._activating:
+        with self._turns.of(template.table):
             if template.id in self._catalog.templates:
                 return
             self._living.rest(template.id)
-            if planned.strategy == WHOLISTIC:
-                self._answering(planned)
-                return
-            tables = [self._captured(table) for table in sorted(template.tables)]
-            self.source.prepare(effective_sql(template, planned.instance))
-            self._reading_since = self._log.next_offset
-            try:
-                self._activated(template, self._hydrated(template, tables, self._reading_since))
-            finally:
-                self._reading_since = None
+            with self._asking:
+                activate = self._answering(planned) if planned.strategy == WHOLISTIC else self._reading(planned)
+            if activate is not None:
+                self._activated(template, activate)
 
-    def _answering(self, planned: Planned) -> None:
+    def _reading(self, planned: Planned) -> Activate:
+        """Its tables captured, its query prepared by the origin, its rows read."""
+        template = planned.template
+        tables = [self._captured(table) for table in sorted(template.tables)]
+        self.source.prepare(effective_sql(template, planned.instance))
+        since = self._log.next_offset
+        self._turns.reads(template.table, since)
+        return self._hydrated(template, tables, since)
+
+    def _answering(self, planned: Planned) -> Activate | None:
         """The tables it reads are captured, so that we hear when to ask again."""
         mask = self._requeried[planned.instance.id].mask
         for table in sorted(mask):
@@ -303,6 +304,7 @@ class Pipeline:
         names = tuple(output.name for output in planned.template.outputs)
         self._catalog.templates[planned.template.id] = Known(planned.template.id, frozenset(mask), names)
         self._catalog.write(self.layout.catalog)
+        return None
 
     def _give_up(self, instance: int, reason: str) -> None:
         self._append(Unsubscribe(instance, reason))

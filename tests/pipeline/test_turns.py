@@ -1,0 +1,46 @@
+"""One at a time for each name, several names beside each other."""
+
+from __future__ import annotations
+
+import threading
+
+from headwater.pipeline.turns import Turns
+
+
+def test_one_name_waits_for_itself_and_for_no_other() -> None:
+    turns, took = Turns(), threading.Event()
+
+    def take() -> None:
+        with turns.of("a"):
+            took.set()
+
+    with turns.of("a"):
+        second = threading.Thread(target=take)
+        second.start()
+        with turns.of("b"):
+            assert not took.is_set()
+    second.join(10)
+    assert took.is_set()
+
+
+def test_the_log_is_needed_from_where_the_first_reads() -> None:
+    turns = Turns()
+    assert turns.floor is None
+    with turns.of("a"), turns.of("b"):
+        assert turns.floor is None
+        turns.reads("a", 7)
+        turns.reads("b", 5)
+        assert turns.floor == 5
+    assert turns.floor is None
+
+
+def test_a_turn_that_fails_is_over() -> None:
+    turns = Turns()
+    try:
+        with turns.of("a"):
+            raise ValueError
+    except ValueError:
+        with turns.of("a"), turns.nobody() as quiet:
+            assert not quiet
+    with turns.nobody() as quiet:
+        assert quiet
