@@ -6,7 +6,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-NAMES = ("latency", "engine", "activation")
+NAMES = ("latency", "engine", "activation", "capture")
 
 
 def main() -> None:

@@ -1,0 +1,240 @@
+"""`./dev bench capture`: how fast PostgreSQL's changes reach the log, beside the raw stream and beside decoding alone.
+
+One run on a server of its own: updates, taken from the slot's backlog by each in turn; the time from a commit to the
+durable log; what a writer (pgbench) loses while we capture; and the rate of a snapshot. Rates are by the CPU time of
+this process, so that a busy machine does not pass for a slow capture; rates by the clock stand beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+
+from headwater.log.segment import SegmentWriter
+from headwater.model.change import Transaction
+from headwater.model.limits import DEFAULT
+from headwater.model.schema import Table
+from headwater.pipeline.capture import Capture
+from headwater.sources.postgres import publishing
+from headwater.sources.postgres.lsn import parse_lsn
+from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.pgoutput import Decoder
+from headwater.sources.postgres.replication import Replication
+from headwater.sources.postgres.sessions import Sessions
+from tests.support.postgres import BINARIES, VERSIONS, Postgres
+
+ROWS = 500_000
+UPDATES = 100_000
+BATCH = 100  # rows of one transaction
+PAUSE_S = 0.005  # between the commits whose way is timed
+_CREATE = f"""
+CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL, balance bigint NOT NULL, note text, committing float8);
+INSERT INTO account SELECT n, n % 100, n * 7, 'account number ' || n, 0 FROM generate_series(1, {ROWS}) n;
+"""
+_UPDATE = "UPDATE account SET balance = balance + 1, note = 'changed ' || balance WHERE id = ANY (%s)"
+_ONE = "UPDATE account SET balance = balance + 1, committing = %s WHERE id = %s"
+_TPS = re.compile(r"tps = ([\d.]+)")
+T = TypeVar("T")
+_console = Console(width=110)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    what: str
+    figure: float
+    unit: str
+    target: float | None = None
+    by_clock: float | None = None
+
+
+def run(seconds: float, out: Path) -> None:
+    lines = []
+    with tempfile.TemporaryDirectory() as scratch, _server() as server:
+        for line in _lines(server, Path(scratch), seconds):
+            _console.print(f"  {line.what}: {line.figure:,.2f} {line.unit}", style="dim")
+            lines.append(line)
+    _console.print(_table(lines))
+    (out / "capture.json").write_text(json.dumps([asdict(line) for line in lines], indent=1))
+
+
+def _table(lines: Sequence[Line]) -> Grid:
+    grid = Grid("what", "figure", "unit", "target", "by the clock", title=f"capture; load {os.getloadavg()[0]:.1f}")
+    for line in lines:
+        target = "" if line.target is None else f"≥ {line.target:,.0f}"
+        clock = "" if line.by_clock is None else f"{line.by_clock:,.0f}"
+        grid.add_row(
+            line.what, f"{line.figure:,.2f}" if line.figure < 100 else f"{line.figure:,.0f}", line.unit, target, clock
+        )
+    return grid
+
+
+@contextmanager
+def _server() -> Iterator[Postgres]:
+    server = Postgres(VERSIONS[0])
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def _lines(server: Postgres, scratch: Path, seconds: float) -> Iterator[Line]:
+    with server.connect() as db:
+        db.execute(_CREATE)
+    source = PostgresSource(server.url())
+    source.attach(scratch / "data")
+    table = source.capture("account")
+    yield _snapshot(source)
+    yield from _rates(server, source, table, scratch)
+    yield from _latency(server, source, table, scratch, seconds)
+    source.close()
+    yield from _slowdown(server, scratch, seconds / 3)
+
+
+def _snapshot(source: PostgresSource) -> Line:
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    with source.snapshot("account") as snapshot:
+        rows = sum(batch.num_rows for batch in snapshot)
+    cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+    return Line("snapshot", rows / cpu_s, "rows/s", 300_000, rows / wall_s)
+
+
+def _rates(server: Postgres, source: PostgresSource, table: Table, scratch: Path) -> Iterator[Line]:
+    with server.connect() as db:
+        row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot('bench', 'pgoutput')").fetchone()
+        assert row is not None
+        _update(server)
+    payloads, raw = _timed(lambda: _received(server, scratch / "data", parse_lsn(row[0])))
+    yield Line("the raw stream, received", UPDATES / raw[0], "rows/s", None, UPDATES / raw[1])
+    _, decoding = _timed(lambda: _decoded(payloads))
+    yield Line("decoding alone", UPDATES / decoding[0], "rows/s", None, UPDATES / decoding[1])
+    with _capturing(source, table, scratch / "log") as capture:
+        position = source.position()
+        capture.start()
+        _, captured = _timed(lambda: capture.reached(position))
+    yield Line("captured, durable in the log", UPDATES / captured[0], "rows/s", None, UPDATES / captured[1])
+    yield Line("captured, of decoding alone", 100 * decoding[0] / captured[0], "%", 70)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, tuple[float, float]]:
+    """What it gives, and its seconds: of this process's CPU, and by the clock."""
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    done = work()
+    return done, (time.process_time() - cpu_s, time.perf_counter() - wall_s)
+
+
+def _update(server: Postgres) -> None:
+    chance = np.random.default_rng(1)
+    with server.connect() as db:
+        for _ in range(UPDATES // BATCH):
+            ids = chance.choice(ROWS, BATCH, replace=False) + 1
+            db.execute(_UPDATE, (ids.tolist(),))
+
+
+def _received(server: Postgres, data: Path, start: int) -> list[bytes]:
+    """All of the backlog, from a slot of its own."""
+    replication = Replication(Sessions(server.url()), "bench", publishing.name_for(data), start)
+    payloads: list[bytes] = []
+    rows = 0
+    while rows < UPDATES:
+        fresh = replication.read(1.0).payloads
+        rows += sum(payload[:1] == b"U" for payload in fresh)
+        payloads += fresh
+    replication.close()
+    return payloads
+
+
+def _decoded(payloads: Sequence[bytes]) -> None:
+    decoder = Decoder()
+    for payload in payloads:
+        decoder.decode(payload)
+
+
+@contextmanager
+def _capturing(
+    source: PostgresSource, table: Table, log: Path, seen: Callable[[Sequence[Transaction]], None] = lambda _: None
+) -> Iterator[Capture]:
+    def on_changes(transactions: Sequence[Transaction], _: Mapping[str, Table]) -> None:
+        seen(transactions)
+
+    writer = SegmentWriter(log)
+    capture = Capture(source, writer, table.schema_id, DEFAULT, lambda _: None, on_changes)
+    capture.tables[table.name] = table
+    yield capture
+    capture.stop()
+    writer.close()
+
+
+def _latency(server: Postgres, source: PostgresSource, table: Table, scratch: Path, seconds: float) -> Iterator[Line]:
+    """From just before COMMIT to when readers of the log may see it: fsynced."""
+    ways_ms: list[float] = []
+    pending: list[float] = []
+
+    def seen(transactions: Sequence[Transaction]) -> None:
+        rows = (change.new for one in transactions for change in one.changes if change.new is not None)
+        pending.extend(at for row in rows if isinstance(at := row[-1], float) and at)
+
+    with _capturing(source, table, scratch / "log", seen) as capture, server.connect() as db:
+        capture.position = source.position()
+        append = capture._append
+
+        def appended(transactions: Sequence[Transaction]) -> None:
+            append(transactions)
+            now_s = time.monotonic()
+            ways_ms.extend(1000 * (now_s - at) for at in pending)
+            pending.clear()
+
+        capture._append = appended  # type: ignore[method-assign]
+        capture.start()
+        until_s, id = time.monotonic() + seconds, 0
+        while time.monotonic() < until_s:
+            id = id % ROWS + 1
+            db.execute(_ONE, (time.monotonic(), id))
+            time.sleep(PAUSE_S)
+        capture.reached(source.position())
+    for name, percentile in (("p50", 50), ("p99", 99)):
+        yield Line(f"commit → log, {name} of {len(ways_ms):,}", float(np.percentile(ways_ms, percentile)), "ms")
+
+
+def _slowdown(server: Postgres, scratch: Path, seconds: float) -> Iterator[Line]:
+    """pgbench, two clients: alone, with our slot left unread, and while we capture its tables."""
+    _pgbench(server, "-i", "-q", "-s", "5")
+    alone = _tps(server, seconds)
+    source = PostgresSource(server.url())
+    source.attach(scratch / "pgbench")
+    tables = [source.capture(f"pgbench_{name}") for name in ("accounts", "branches", "tellers")]
+    with _capturing(source, tables[0], scratch / "pgbench-log") as capture:
+        capture.tables |= {table.name: table for table in tables}
+        capture.position = source.position()
+        capture.start()
+        beside = _tps(server, seconds)
+    source.close()
+    yield Line("pgbench alone", alone, "tx/s")
+    yield Line("pgbench while captured", beside, "tx/s")
+    yield Line("the writer's slowdown", 100 * (1 - beside / alone), "%")
+
+
+def _tps(server: Postgres, seconds: float) -> float:
+    found = _TPS.search(_pgbench(server, "-c", "2", "-T", str(max(1, int(seconds)))))
+    assert found is not None
+    return float(found[1])
+
+
+def _pgbench(server: Postgres, *words: str) -> str:
+    program = BINARIES[server.version] / "pgbench"
+    return subprocess.run(
+        [program, *words, server.url()], capture_output=True, text=True, check=True, timeout=600
+    ).stdout
