@@ -11,16 +11,21 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Table
-from headwater.model.value import Row, Value
+from headwater.model.value import Row, Type, Value
+
+_PLAIN = frozenset({Type.INTEGER, Type.TEXT, Type.BLOB, Type.BOOLEAN, Type.DATE, Type.UUID})
 
 
 def coalesce(transaction: Transaction, tables: Mapping[str, Table]) -> Transaction:
     """The same transaction with its net changes, tables in the order they were first touched."""
     if len(transaction.changes) < 2:
+        return Transaction(transaction.position, tuple(c for c in transaction.changes if not same(c.old, c.new)))
+    if _each_once(transaction, tables):
         return Transaction(transaction.position, tuple(c for c in transaction.changes if not same(c.old, c.new)))
     net: dict[str, _Keyed | _Bag] = {}
     for change in transaction.changes:
@@ -31,11 +36,45 @@ def coalesce(transaction: Transaction, tables: Mapping[str, Table]) -> Transacti
     return Transaction(transaction.position, tuple(change for part in net.values() for change in part.changes()))
 
 
+def _each_once(transaction: Transaction, tables: Mapping[str, Table]) -> bool:
+    """Whether no key is touched twice, as in most transactions: then there is nothing to reduce."""
+    seen: dict[str, set[Row]] = {}
+    picks: dict[str, Callable[[Row], Any]] = {}
+    for change in transaction.changes:
+        name = change.table
+        if name not in picks:
+            table = tables[name]
+            if not table.key or not _is_plain(table):
+                return False
+            picks[name], seen[name] = _picker(tuple(table.index(one) for one in table.key)), set()
+        old, new = change.old, change.new
+        key = picks[name](old if old is not None else new)  # type: ignore[arg-type]
+        if key in seen[name] or (old is not None and new is not None and key != picks[name](new)):
+            return False
+        seen[name].add(key)
+    return True
+
+
+def _is_plain(table: Table) -> bool:
+    """Whether equal keys are equal in Python."""
+    columns = [table.column(name) for name in table.key]
+    return all(column.collation == "BINARY" and column.type in _PLAIN for column in columns)
+
+
+def _picker(places: tuple[int, ...]) -> Callable[[Row], Any]:
+    return itemgetter(*places)
+
+
 def same(a: Row | None, b: Row | None) -> bool:
     """Equal to the bit: 1 is not 1.0, 0.0 is not -0.0, and the decimal 1.0 is not 1.00."""
     if a is None or b is None:
         return a is b
-    return _exact(a) == _exact(b)
+    return all(map(_equal, a, b)) and _exact(a) == _exact(b)
+
+
+def _equal(a: Value, b: Value) -> bool:
+    """NaN too. Most rows differ here already."""
+    return a == b or (a != a and b != b)
 
 
 def _exact(row: Row) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.assembly import Assembly
+from headwater.sources.postgres.assembly import Assembly, Committed
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.placing import Recent, Seen
 from headwater.sources.postgres.replication import Received, Replication
@@ -187,8 +187,11 @@ class Stream:
 
     def _received(self, received: Received) -> None:
         try:
-            for payload in received.payloads:
-                self._payload(payload)
+            committed = [done for payload in received.payloads if (done := self._assembly.take(payload)) is not None]
+            wanted = (place for one in committed for place in self.translation.places(one))
+            with self._keeping.looking_ahead(wanted):
+                for one in committed:
+                    self._commit(one)
         except BaseException:
             self._disconnect()
             raise
@@ -196,9 +199,8 @@ class Stream:
         if self._replication is not None and self._committed <= self._durable:
             self._replication.pass_over(self.position)  # nothing of ours lies in between
 
-    def _payload(self, payload: bytes) -> None:
-        committed = self._assembly.take(payload)
-        if committed is None or committed.position <= self.position:
+    def _commit(self, committed: Committed) -> None:
+        if committed.position <= self.position:
             return
         items = self.translation.items(committed)
         self._recent.add(committed.position, committed.xid)

@@ -6,7 +6,7 @@ columns that are new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headwater.model.change import Change, Transaction
@@ -57,12 +57,25 @@ class Translation:
     _types: Types = BUILT_IN
     _written: dict[tuple[int, bytes], Held | None] = field(default_factory=dict)
 
+    def places(self, committed: Committed) -> Iterator[tuple[int, bytes]]:
+        """Where the rows stand that the transaction changes, as far as its shapes are known."""
+        for said in committed.said:
+            if isinstance(said, Update | Delete) and said.oid in self._known:
+                capture = self.keeping.captures.get(said.oid)
+                cells = said.new if isinstance(said, Update) and said.old is None else said.old
+                if capture is not None and cells is not None and not said.old_is_whole:
+                    parsers = self._known[said.oid].parsers
+                    named = [_value(cells[place], parsers[place]) for place in capture.identity]
+                    yield said.oid, capture.key_of(named)
+
     def items(self, committed: Committed) -> list[Item]:
         """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
         items: list[Item] = []
         changes: list[Change] = []
         for said in committed.said:
-            if isinstance(said, Relation):
+            if isinstance(said, Update) and said.old is None:
+                changes += self._updated(said, committed.position)
+            elif isinstance(said, Relation):
                 items += self._described(said, committed.position)
             elif isinstance(said, Emitted):
                 self.heard_ddl = self.heard_ddl or said.prefix == PREFIX
@@ -125,6 +138,21 @@ class Translation:
             case Delete(old=old):
                 return self._changed(capture, self._before(capture, said.oid, old, said.old_is_whole), None)
 
+    def _updated(self, said: Update, position: int) -> Sequence[Change]:
+        """What `_changes` gives for most updates there are, sooner: the key stayed, and every value was sent."""
+        capture = self.keeping.captures.get(said.oid)
+        if capture is None or not capture.table.key or said.oid in self.waiting or UNCHANGED in said.new:
+            return self._changes(said, position)
+        if position <= capture.since:
+            return ()
+        row = self._row(said.oid, said.new, None)
+        key = capture.key(row)
+        held = self._held(capture, key)
+        if held is None:
+            raise _unknown_row(capture)
+        self._written[said.oid, key] = Held(row, 1)
+        return (Change(capture.table.name, capture.padded(held.row), row),)
+
     def _truncated(self, oid: int, said: Truncate, position: int) -> list[Change]:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
         if capture is None:
@@ -162,10 +190,7 @@ class Translation:
         named = [_value(cells[place], parsers[place]) for place in capture.identity]
         held = self._held(capture, capture.key_of(named))
         if held is None:
-            raise SourceError(
-                f"a row of {capture.table.name} changed that is not among those we know",
-                hint="start again with a fresh data directory",
-            )
+            raise _unknown_row(capture)
         return capture.padded(held.row)
 
     def _held(self, capture: Captured, key: bytes) -> Held | None:
@@ -259,6 +284,13 @@ class Translation:
             row = wider.padded(held.row)
             written[capture.oid, wider.key(row)] = Held(row, held.count)
         self.keeping.write(position, written)
+
+
+def _unknown_row(capture: Captured) -> SourceError:
+    return SourceError(
+        f"a row of {capture.table.name} changed that is not among those we know",
+        hint="start again with a fresh data directory",
+    )
 
 
 def _value(cell: Cell, parse: Parse) -> Value:
