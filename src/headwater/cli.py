@@ -199,9 +199,9 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _watch_json(live: LiveResult, count: int) -> int:
-    print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=repr), flush=True)
+    print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=str), flush=True)
     for seen, _ in enumerate(live.events(), 1):
-        print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=repr), flush=True)
+        print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=str), flush=True)
         if seen == count:
             break
     return 0
