@@ -257,6 +257,29 @@ def test_there_are_so_many_subscriptions_and_no_more(tmp_path: Path) -> None:
         assert all(live.state == "ready" for live in lives[1:])
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_what_waits_for_a_cell_that_lags_is_bounded_and_made_up_for(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, 1)
+    with place(way, tmp_path, cells="2x1", limits=replace(DEFAULT, inbox_emissions_max=10)) as here:
+        fill(here, 100)
+        quick, lagging = (of_cell(here, cell) for cell in (0, 1))
+        lives = [here.db.query("SELECT n FROM t WHERE id = ?", id, live=True) for id in (quick, lagging)]
+        [session] = [one for one in here.server.hub._sessions if len(one.subscriptions) == 2]
+        gate.open.clear()
+        for n in range(100):
+            position = here.write(f"UPDATE t SET n = {-n} WHERE id IN ({quick}, {lagging})")
+        cells = here.server.hub.cells
+        eventually(lambda: cells[0].position >= position and session.behind is not None)
+        assert len(session.inbox) <= 10 and cells[1].position < position
+        gate.open.set()
+        assert all(live.wait(position) for live in lives)
+        assert [values(live) for live in lives] == [[-99], [-99]] and session.behind is None
+        position = here.write(f"UPDATE t SET n = 7 WHERE id IN ({quick}, {lagging})")
+        assert all(live.wait(position) and values(live) == [7] for live in lives)
+
+
 def test_a_session_has_its_own_limit(tmp_path: Path) -> None:
     with place("ws", tmp_path, limits=replace(DEFAULT, subscriptions_per_session_max=2)) as here:
         fill(here, 10)

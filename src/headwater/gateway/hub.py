@@ -84,7 +84,8 @@ class Due:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """`inbox` holds what has come from its cells and is not aligned yet."""
+    """`inbox` holds what has come from its cells and is not aligned yet. Where that became too much it was dropped;
+    when the cells are past `behind`, fresh results make up for it."""
 
     sink: Sink
     eager: bool = False
@@ -93,6 +94,7 @@ class Session:
     answered: dict[str, Subscription] = field(default_factory=dict)
     inbox: list[Due] = field(default_factory=list)
     position: int = -1
+    behind: int | None = None
 
 
 @dataclass(slots=True)
@@ -358,6 +360,8 @@ class Hub:
     def _begin(self, subscription: Subscription, window: Window) -> None:
         """The first emissions of a subscription: what it missed, or the whole result."""
         assert window.state is not None
+        if subscription.session.behind is not None:
+            return
         subscription.started = True
         sink, position = subscription.session.sink, window.state.position
         for emission in window.opening(subscription.resume):
@@ -386,21 +390,28 @@ class Hub:
     def interrupt(self, session: Session, then: Callable[[], None]) -> list[str]:
         """What the session was sent got lost on its way. Its subscriptions, each of which waits for `renew`."""
         with self._lock:
-            session.inbox = [due for due in session.inbox if not due.is_emission]
-            for subscription in session.subscriptions.values():
-                subscription.started, subscription.resume = False, None
-                session.sink.resync(subscription.id, "overflow")
+            self._drop(session)
             then()
             return list(session.subscriptions)
+
+    def _drop(self, session: Session) -> None:
+        """What was to be sent; a fresh result can make up for it."""
+        session.inbox = [due for due in session.inbox if not due.is_emission]
+        for subscription in session.subscriptions.values():
+            subscription.started, subscription.resume = False, None
+            session.sink.resync(subscription.id, "overflow")
 
     def renew(self, session: Session, id: str) -> None:
         """A fresh result, unless one was sent already or is on its way."""
         with self._lock:
-            subscription = session.subscriptions.get(id)
-            window = subscription and self._windows.get(subscription.planned.instance.id)
-            if subscription and window and not subscription.started and window.state and window.reason is None:
-                self._begin(subscription, window)
-                self._flush(session)
+            self._renew(session, id)
+            self._flush(session)
+
+    def _renew(self, session: Session, id: str) -> None:
+        subscription = session.subscriptions.get(id)
+        window = subscription and self._windows.get(subscription.planned.instance.id)
+        if subscription and window and not subscription.started and window.state and window.reason is None:
+            self._begin(subscription, window)
 
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):
@@ -428,9 +439,24 @@ class Hub:
         due = time.monotonic() >= self._quiet_at
         for session in list(self._sessions):
             if session.inbox or (session.eager and moved) or due:
+                self._make_up(session)
                 self._flush(session)
+                if len(session.inbox) > self._limits.inbox_emissions_max:
+                    self._overflow(session)
         if due:
             self._quiet_at = time.monotonic() + _QUIET_PROGRESS_S
+
+    def _overflow(self, session: Session) -> None:
+        """One of its cells lags, and too much of the others waits for it."""
+        session.behind = max((self.cells[number].to for number in session.cells), default=0)
+        self._drop(session)
+
+    def _make_up(self, session: Session) -> None:
+        if session.behind is None or self._aligned(session.cells)[0] < session.behind:
+            return
+        session.behind = None
+        for id in list(session.subscriptions):
+            self._renew(session, id)
 
     def _flush(self, session: Session) -> None:
         """Hands over what every cell of the session has passed, in commit order, then the position that is complete.

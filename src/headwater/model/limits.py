@@ -30,6 +30,7 @@ class Limits:
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
     report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so
+    inbox_emissions_max: int = 1 << 16  # of a session, that wait for the slowest of its cells; it is resynced
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
     slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries end
