@@ -1,8 +1,9 @@
 """`./dev bench capture`: how fast PostgreSQL's changes reach the log, beside the raw stream and beside decoding alone.
 
-One run on a server of its own: updates, taken from the slot's backlog by each in turn; the time from a commit to the
-durable log; what a writer (pgbench) loses while we capture; and the rate of a snapshot. Rates are by the CPU time of
-this process, so that a busy machine does not pass for a slow capture; rates by the clock stand beside them.
+One run on a server of its own: updates and inserts, taken from the slot's backlog by each in turn; the time from a
+commit to the durable log; what a writer (pgbench) loses while we capture; and the rate of a snapshot. Rates are by
+the CPU time of this process, so that a busy machine does not pass for a slow capture; rates by the clock stand beside
+them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,14 +39,18 @@ from headwater.sources.postgres.sessions import Sessions
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 
 ROWS = 500_000
-UPDATES = 100_000
+CHANGES = 100_000
 BATCH = 100  # rows of one transaction
 PAUSE_S = 0.005  # between the commits whose way is timed
 _CREATE = f"""
 CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL, balance bigint NOT NULL, note text, committing float8);
 INSERT INTO account SELECT n, n % 100, n * 7, 'account number ' || n, 0 FROM generate_series(1, {ROWS}) n;
+CREATE SEQUENCE account_id START {ROWS + 1};
 """
 _UPDATE = "UPDATE account SET balance = balance + 1, note = 'changed ' || balance WHERE id = ANY (%s)"
+_INSERT = """
+INSERT INTO account SELECT nextval('account_id'), n %% 100, n, 'account number ' || n, 0 FROM unnest(%s::int[]) n
+"""
 _ONE = "UPDATE account SET balance = balance + 1, committing = %s WHERE id = %s"
 _TPS = re.compile(r"tps = ([\d.]+)")
 T = TypeVar("T")
@@ -116,17 +122,30 @@ def _rates(server: Postgres, source: PostgresSource, table: Table, scratch: Path
     with server.connect() as db:
         row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot('bench', 'pgoutput')").fetchone()
         assert row is not None
-        _update(server)
-    payloads, raw = _timed(lambda: _received(server, scratch / "data", parse_lsn(row[0])))
-    yield Line("the raw stream, received", UPDATES / raw[0], "rows/s", None, UPDATES / raw[1])
-    _, decoding = _timed(lambda: _decoded(payloads))
-    yield Line("decoding alone", UPDATES / decoding[0], "rows/s", None, UPDATES / decoding[1])
+    replication = Replication(Sessions(server.url()), "bench", publishing.name_for(scratch / "data"), parse_lsn(row[0]))
     with _capturing(source, table, scratch / "log") as capture:
-        position = source.position()
+        _write(server, _UPDATE, BATCH)  # what is imported and made ready at first use is no part of a rate
+        _received(replication, b"U", BATCH)
         capture.start()
-        _, captured = _timed(lambda: capture.reached(position))
-    yield Line("captured, durable in the log", UPDATES / captured[0], "rows/s", None, UPDATES / captured[1])
-    yield Line("captured, of decoding alone", 100 * decoding[0] / captured[0], "%", 70)
+        capture.reached(source.position())
+    for what, kind, sql in (("updates", b"U", _UPDATE), ("inserts", b"I", _INSERT)):
+        _write(server, sql, CHANGES)
+        payloads, raw = _timed(partial(_received, replication, kind, CHANGES))
+        _, decoding = _timed(partial(_decoded, payloads))
+        with _capturing(source, table, scratch / "log", capture.position) as capture:
+            position = source.position()
+            capture.start()
+            _, captured = _timed(partial(capture.reached, position))
+        _, settling = _timed(partial(source.forget, position))
+        for name, (cpu_s, wall_s) in (
+            ("the raw stream, received", raw),
+            ("decoding alone", decoding),
+            ("captured, durable in the log", captured),
+            ("settled in our file, afterwards", settling),
+        ):
+            yield Line(f"{what}: {name}", CHANGES / cpu_s, "rows/s", None, CHANGES / wall_s)
+        yield Line(f"{what}: captured, of decoding alone", 100 * decoding[0] / captured[0], "%", 70)
+    replication.close()
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, tuple[float, float]]:
@@ -136,24 +155,21 @@ def _timed(work: Callable[[], T]) -> tuple[T, tuple[float, float]]:
     return done, (time.process_time() - cpu_s, time.perf_counter() - wall_s)
 
 
-def _update(server: Postgres) -> None:
+def _write(server: Postgres, sql: str, rows: int) -> None:
     chance = np.random.default_rng(1)
     with server.connect() as db:
-        for _ in range(UPDATES // BATCH):
-            ids = chance.choice(ROWS, BATCH, replace=False) + 1
-            db.execute(_UPDATE, (ids.tolist(),))
+        for _ in range(rows // BATCH):
+            db.execute(sql, ((chance.choice(ROWS, BATCH, replace=False) + 1).tolist(),))
 
 
-def _received(server: Postgres, data: Path, start: int) -> list[bytes]:
-    """All of the backlog, from a slot of its own."""
-    replication = Replication(Sessions(server.url()), "bench", publishing.name_for(data), start)
+def _received(replication: Replication, kind: bytes, rows: int) -> list[bytes]:
+    """The backlog up to so many changes of a kind, from a slot of its own."""
     payloads: list[bytes] = []
-    rows = 0
-    while rows < UPDATES:
+    found = 0
+    while found < rows:
         fresh = replication.read(1.0).payloads
-        rows += sum(payload[:1] == b"U" for payload in fresh)
+        found += sum(payload[:1] == kind for payload in fresh)
         payloads += fresh
-    replication.close()
     return payloads
 
 
@@ -165,13 +181,18 @@ def _decoded(payloads: Sequence[bytes]) -> None:
 
 @contextmanager
 def _capturing(
-    source: PostgresSource, table: Table, log: Path, seen: Callable[[Sequence[Transaction]], None] = lambda _: None
+    source: PostgresSource,
+    table: Table,
+    log: Path,
+    position: int | None = None,
+    seen: Callable[[Sequence[Transaction]], None] = lambda _: None,
 ) -> Iterator[Capture]:
     def on_changes(transactions: Sequence[Transaction], _: Mapping[str, Table]) -> None:
         seen(transactions)
 
     writer = SegmentWriter(log)
-    capture = Capture(source, writer, table.schema_id, DEFAULT, lambda _: None, on_changes)
+    start = table.schema_id if position is None else position
+    capture = Capture(source, writer, start, DEFAULT, lambda _: None, on_changes)
     capture.tables[table.name] = table
     yield capture
     capture.stop()
@@ -187,8 +208,7 @@ def _latency(server: Postgres, source: PostgresSource, table: Table, scratch: Pa
         rows = (change.new for one in transactions for change in one.changes if change.new is not None)
         pending.extend(at for row in rows if isinstance(at := row[-1], float) and at)
 
-    with _capturing(source, table, scratch / "log", seen) as capture, server.connect() as db:
-        capture.position = source.position()
+    with _capturing(source, table, scratch / "log", source.position(), seen) as capture, server.connect() as db:
         append = capture._append
 
         def appended(transactions: Sequence[Transaction]) -> None:

@@ -61,6 +61,8 @@ class Captured(msgspec.Struct, frozen=True):
 
     def key_of(self, values: Sequence[Value]) -> bytes:
         """The values of the columns that tell rows apart, as one: by what is equal, or to the bit where that is all."""
+        if len(values) == 1 and type(values[0]) in _AS_THEY_ARE:
+            return _encode(values)
         if not self.table.key:
             return _encode(storable(values))
         return _encode([value if type(value) in _AS_THEY_ARE else encode_value(value) for value in values])

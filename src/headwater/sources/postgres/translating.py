@@ -151,7 +151,8 @@ class Translation:
         if held is None:
             raise _unknown_row(capture)
         self._written[said.oid, key] = Held(row, 1)
-        return (Change(capture.table.name, capture.padded(held.row), row),)
+        before = held.row if len(held.row) == len(row) else capture.padded(held.row)
+        return (Change(capture.table.name, before, row),)
 
     def _truncated(self, oid: int, said: Truncate, position: int) -> list[Change]:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
