@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 
 import pytest
 
@@ -46,7 +47,8 @@ def worked(flow: Dataflow, changes: int) -> Work:
     for start in range(0, changes, 10):
         flow.step({"t": [delta_of(T, [(n + 2, _update(n)) for n in range(start, start + 10)])]})
     after = flow.counters
-    return Work(after.gathered - before.gathered, after.emitted - before.emitted, after.rewritten - before.rewritten)
+    done = (getattr(after, field.name) - getattr(before, field.name) for field in fields(Work))
+    return Work(*done)
 
 
 def _update(n: int) -> Transaction:
@@ -60,6 +62,40 @@ def test_a_hundred_thousand_subscriptions_cost_a_change_what_a_hundred_do() -> N
     assert many.gathered == few.gathered == 0
     assert many.rewritten == few.rewritten
     assert few.emitted == many.emitted == 50
+
+
+SELECTIVE: dict[str, Callable[[int], Row]] = {
+    "SELECT id, v FROM t WHERE g IN (0, 1)": lambda n: ((2 * n, 2 * n + 1),),
+    "SELECT id, v FROM t WHERE g >= 0 AND g < 1": lambda n: (2 * n, 2 * n + 2),
+    "SELECT id, v FROM t WHERE id > 5": lambda n: (20 + n,),
+    "SELECT id, v FROM t WHERE v > -100000 AND g = 0 AND id <= 3": lambda n: (n, n, -100000),
+    "SELECT id, v FROM t WHERE g < 3 AND v > 4 AND id IN (1, 2)": lambda n: ((2 * n, 2 * n + 1), n + 9, n - 60),
+}
+BOUNDED = "SELECT id, v FROM t WHERE g >= 0 AND g < 1", "SELECT id, v FROM t WHERE g IN (0, 1)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "most"),
+    [*((sql, 3_000) for sql in SELECTIVE), *(pytest.param(sql, 100_000, marks=pytest.mark.slow) for sql in BOUNDED)],
+)
+def test_a_hundred_thousand_lists_and_bounds_cost_a_change_what_a_hundred_do(sql: str, most: int) -> None:
+    """Pairs looked at are work as well: whatever the change affects equally often, it costs the same."""
+    few, many = (worked(asked(sql, SELECTIVE[sql], n), 50) for n in (100, most))
+    assert few.emitted == many.emitted > 0
+    assert many.gathered == few.gathered == 0
+    assert many.rewritten == few.rewritten
+    assert many.paired <= 1.3 * few.paired
+
+
+def asked(sql: str, values: Callable[[int], Row], instances: int) -> Dataflow:
+    """Over no rows: how a first result is found is not what is counted."""
+    flow, planned = Dataflow(), plan(sql, [T])
+    flow.define(T)
+    flow.activate(planned.template, {"t": [batch_of(T, rows_of(0))]})
+    for n in range(instances):
+        flow.subscribe(replace(planned.instance, id=n + 1, values=values(n)), 1)
+    flow.take()
+    return flow
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type
+from headwater.sql.literal import write
 from tests.fuzz.case import Case, Query, Rows
 from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
 from tests.fuzz.oracle import Oracle
@@ -17,7 +17,8 @@ from tests.fuzz.tally import operators, planned_now
 from tests.fuzz.wild import Wild
 from tests.sql.queries import Writing
 
-_CONSTANT = re.compile(r"(?<== )('\w?'|-?\d+\b(?!\.))|(?<=LIMIT )\d")
+_LITERAL = r"('\w?'|-?\d+\b(?!\.))"
+_CONSTANT = re.compile(rf"(?:(?<=[=<>] )|(?<=IN \()|(?<=EEN )){_LITERAL}|(?<=LIMIT )\d")
 _WORLDS = 8
 _OFFERED = 6
 
@@ -89,16 +90,21 @@ class Asking:
         """One table, by its own name, as most live queries are."""
         table = self.chance.pick(self.tables)
         names = self.chance.some(table.names, len(table.names))
-        equal = [f"{c.name} = {self._literal(c)}" for c in table.columns if c.type in (Type.INTEGER, Type.TEXT)]
-        where = f" WHERE {' AND '.join(self.chance.some(equal, 2))}" if self.chance.likely(0.4) else ""
+        asked = [self._asked(column) for column in table.columns]
+        where = f" WHERE {' AND '.join(self.chance.some(asked, 2))}" if self.chance.likely(0.6) else ""
         keys = [name + self.chance.pick(("", " DESC")) for name in self.chance.some(table.names, 2)]
         order = f" ORDER BY {', '.join(keys)}" if self.chance.likely(0.6) else ""
         limit = f" LIMIT {self.chance.random.randint(1, 6)}" if self.chance.likely(0.4) else ""
         return Query(f"SELECT {', '.join(names)} FROM {table.name}{where}{order}{limit}", ("one table",))
 
+    def _asked(self, column: Column) -> str:
+        """By a value, a list of them, or bounds: what queries that share a template differ in."""
+        one, other = self._literal(column), self._literal(column)
+        forms = ("= {0}", "= {0}", "< {0}", "<= {0}", "> {0}", ">= {0}", "IN ({0}, {1})", "BETWEEN {0} AND {1}")
+        return f"{column.name} {self.chance.pick(forms).format(one, other)}"
+
     def _literal(self, column: Column) -> str:
-        value = self.chance.pick(DOMAINS[column.declared])
-        return f"'{value}'" if isinstance(value, str) else str(value)
+        return write(self.chance.pick(DOMAINS[column.declared]))
 
 
 def _possible(worlds: Sequence[Oracle], sql: str) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,33 @@ def test_subscriptions_to_one_template_ask_the_origin_once(
         assert (change["id"], change["changes"][0]["new"]) == ("7", {"name": "new"})
         assert here.db.query(sql, -1, live=True).state == "ready"
         assert counted - asked_before == {}, "a new subscriber to a known template asks nothing"
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("SELECT id, name FROM t WHERE n < ? ORDER BY n DESC LIMIT 1", lambda n: [n + 1]),
+        ("SELECT id, name FROM t WHERE n >= ? AND n < ?", lambda n: [n, n + 1]),
+        ("SELECT id, name FROM t WHERE n IN (?, ?)", lambda n: [n, -n - 1]),
+    ],
+)
+def test_subscriptions_that_differ_in_a_list_or_a_bound_ask_the_origin_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, params: Callable[[int], list[int]]
+) -> None:
+    count = 200
+    with place("ws", tmp_path) as here:
+        fill(here, count)
+        counted = count_questions(here, monkeypatch)
+        with raw(here) as speaker:
+            for n in range(count):
+                speaker.say({"type": "subscribe", "id": str(n), "sql": sql, "params": params(n)})
+            results = {message["id"]: message["rows"] for message in (speaker.hear("result") for _ in range(count))}
+            assert results == {str(n): [[n, f"n{n}"]] for n in range(count)}
+            assert counted == {"tables": counted["tables"], "prepare": 1, "snapshot": 1}
+            assert (records(here)[Kind.ACTIVATE], records(here)[Kind.SUBSCRIBE]) == (1, count)
+            here.write("UPDATE t SET name = 'new' WHERE n = 7")
+            change = speaker.hear("diff")
+            assert (change["id"], change["changes"][0]["new"]) == ("7", {"name": "new"})
 
 
 def test_queries_that_mean_the_same_share_one_window(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.schema import Column
-from headwater.model.value import Type, Value
+from headwater.model.value import Row, Type, Value
 from headwater.plan.fingerprint import instance_id
 from headwater.plan.lift import fitted
 from headwater.plan.planner import effective_sql, plan, template_from_sql
@@ -31,6 +32,54 @@ def test_queries_that_differ_in_constants_share_a_template(sql: str) -> None:
     template = plan(sql, [TABLE]).template
     assert template == plan("SELECT id FROM t WHERE i = 0 AND s = '' AND r > 2 LIMIT 1", [TABLE]).template
     assert template.keys == ("i", "s")
+
+
+@pytest.mark.parametrize(
+    ("where", "lifted", "values"),
+    [
+        ("i IN (3, 1, NULL, '2', 3.0)", [("i", "in")], ((1, 2, 3),)),
+        ("c IN ('b', 'B', 'a')", [("c", "in")], (("a", "b"),)),
+        ("i IN (7, 7)", [("i", "=")], (7,)),
+        ("2 <= i AND i < 5", [("i", ">="), ("i", "<")], (2, 5)),
+        ("i BETWEEN 2 AND 5.0", [("i", ">="), ("i", "<=")], (2, 5)),
+        ("r > 1 AND s = 'x' AND i IN (1, 2)", [("s", "="), ("i", "in"), ("r", ">")], ("x", (1, 2), 1.0)),
+        ("i < 5 AND i < 7", [("i", "<")], (5,)),
+        ("i = 5 AND i < 7 AND i IN (1, 2)", [("i", "=")], (5,)),
+        ("i IN (1, 2) AND i > 0", [("i", "in")], ((1, 2),)),
+        ("n > 1 AND n <= 'a'", [("n", ">"), ("n", "<=")], (1, "a")),
+    ],
+)
+def test_lists_and_bounds_are_lifted(where: str, lifted: list[tuple[str, str]], values: Row) -> None:
+    for sql in (f"SELECT id FROM t WHERE {where}", f"SELECT x.id FROM t AS x JOIN t AS y ON y.id = x.id WHERE {where}"):
+        joined = "JOIN" in sql
+        planned = plan(re.sub(r"\b([icrsn]) ", r"x.\1 ", sql) if joined else sql, [TABLE])
+        assert [(name.removeprefix("x."), op) for name, op in planned.template.lifted] == lifted
+        assert planned.instance.values == values
+        assert template_from_sql(planned.template.sql, [TABLE]) == planned.template
+
+
+def test_a_text_like_a_mark_is_no_hole() -> None:
+    sql = "SELECT x.id FROM t AS x JOIN t AS y ON y.id = x.id WHERE x.i > '\ue000p1' AND x.s = 'a' AND x.r < 2"
+    planned = plan(sql, [TABLE])
+    assert template_from_sql(planned.template.sql, [TABLE]) == planned.template
+
+
+@pytest.mark.parametrize(
+    ("sql", "lifted"),
+    [
+        ("SELECT i, count(*) AS n FROM t WHERE i > 3 GROUP BY i", [("t.i", ">")]),
+        ("SELECT i, count(*) AS n FROM t GROUP BY i HAVING i IN (1, 2)", [("t.i", "in")]),
+        ("SELECT count(*) AS n FROM t WHERE i > 3 GROUP BY s", []),
+        ("SELECT count(*) AS n FROM t WHERE i > 3", []),
+        ("SELECT i, count(*) AS n FROM t GROUP BY i HAVING count(*) > 3", []),
+        ("SELECT DISTINCT i FROM t WHERE i > 3", [("t.i", ">")]),
+        ("SELECT DISTINCT i FROM t WHERE r > 3", []),
+        ("SELECT i FROM t WHERE i < 3 UNION SELECT i FROM t WHERE i > 7", []),
+        ("SELECT id FROM t WHERE id IN (SELECT i FROM t WHERE i > 3)", []),
+    ],
+)
+def test_beneath_groups_and_sets_only_what_leaves_them_whole_is_lifted(sql: str, lifted: list[tuple[str, str]]) -> None:
+    assert list(plan(sql, [TABLE]).template.lifted) == lifted
 
 
 @pytest.mark.parametrize(
