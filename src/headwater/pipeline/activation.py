@@ -23,6 +23,7 @@ from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Activate, Hydration
+from headwater.pipeline.yielding import yielding
 from headwater.sources.source import Snapshot, Source
 
 Progress = Callable[[str, int], None]
@@ -30,7 +31,7 @@ Progress = Callable[[str, int], None]
 
 def hydrate(source: Source, table: str, directory: Path, since: int, progress: Progress) -> Hydration:
     """Reads the table at one position of the source into one Arrow file; `since` is where the log stood before."""
-    with source.snapshot(table) as snapshot:
+    with yielding(), source.snapshot(table) as snapshot:
         file = f"{secrets.token_hex(8)}.arrow"
         digest = _write(directory / file, snapshot, progress)
         return Hydration(snapshot.table, (file,), (digest,), snapshot.position, since)

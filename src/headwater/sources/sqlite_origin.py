@@ -103,7 +103,7 @@ class SqliteOrigin(Writing):
         with self._reading() as db:
             return capturing.position(db)
 
-    def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
+    def snapshot(self, table: str, rows_max: int = 8192) -> Snapshot:
         return SqliteSnapshot(self._reading(), table, rows_max)
 
     def query(self, sql: str, params: Params = ()) -> Answer:
