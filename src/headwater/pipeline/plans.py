@@ -19,6 +19,7 @@ from headwater.sql.params import Given
 
 Plan = Callable[[str, Given], Planned]
 Named = Mapping[Any, Any]  # the value of each parameter, by its name or number
+Slot = int | str | None
 Shape = tuple[tuple[int | str, type], ...]
 _PLANS_MAX = 4096  # then the oldest goes
 _PLAIN = (int, str, bytes)  # a float may be told as an integer, a NULL changes the plan
@@ -28,21 +29,23 @@ _PROBE = 1 << 30  # an integer of four bytes: there are columns that take no lar
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A plan, and for each value of its instance the parameter that fills it; none where the text itself does."""
+    """A plan, and for each value of its instance the parameter that fills it, or those that fill a list; none where the
+    text itself does."""
 
     planned: Planned
-    values: tuple[int | str | None, ...]
+    values: tuple[Slot | tuple[Slot, ...], ...]
     limit: int | str | None
     offset: int | str | None
 
     def filled(self, given: Mapping[int | str, Any]) -> Planned | None:
-        """The plan for these values; none where a limit is no count, and means something else."""
+        """The plan for these values; none where a limit is no count, or a list holds a value twice: that means
+        something else."""
         made = self.planned.instance
         pairs = zip(self.values, made.values, strict=True)
-        values = tuple(value if slot is None else given[slot] for slot, value in pairs)
+        values = tuple(_filled(slot, value, given) for slot, value in pairs)
         limit: Any = made.limit if self.limit is None else given[self.limit]
         offset: Any = made.offset if self.offset is None else given[self.offset]
-        if not (_is_count(limit) and _is_count(offset)):
+        if None in values or not (_is_count(limit) and _is_count(offset)):
             return None
         id = instance_id(made.template, values, limit, offset)
         return replace(self.planned, instance=Instance(id, made.template, values, limit, offset))
@@ -89,8 +92,24 @@ class Plans:
         slot = {(type(probe), probe): name for name, probe in probes.items()}
         made = planned.instance
         limit, offset = (slot.get((type(number), number)) for number in (made.limit, made.offset))
-        slots = Slots(planned, tuple(slot.get((type(value), value)) for value in made.values), limit, offset)
-        return slots if {*slots.values, limit, offset} >= set(given) else None
+        slots = Slots(planned, tuple(_slots(value, slot) for value in made.values), limit, offset)
+        each = (one for found in slots.values for one in (found if isinstance(found, tuple) else (found,)))
+        return slots if {*each, limit, offset} >= set(given) else None
+
+
+def _slots(value: Value, slot: Mapping[tuple[type, Any], int | str]) -> Slot | tuple[Slot, ...]:
+    """Those of a list only where its order is Python's own, whatever the column's collation."""
+    if isinstance(value, tuple) and {type(each) for each in value} in ({int}, {bytes}):
+        return tuple(slot.get((type(each), each)) for each in value)
+    return slot.get((type(value), value))
+
+
+def _filled(slot: Slot | tuple[Slot, ...], value: Any, given: Mapping[int | str, Any]) -> Any:
+    """None for a list with a value twice."""
+    if not isinstance(slot, tuple):
+        return value if slot is None else given[slot]
+    items = [_filled(one, each, given) for one, each in zip(slot, value, strict=True)]
+    return tuple(sorted(items)) if len(set(items)) == len(items) else None
 
 
 def _by_name(params: Given) -> Named:
