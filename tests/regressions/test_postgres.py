@@ -11,6 +11,7 @@ import pytest
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.source import SchemaChange
+from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, Servers
 
 
@@ -66,5 +67,27 @@ def test_a_table_that_ended_is_not_published_any_more(url: str, tmp_path: Path, 
                 after = max([after, *(item.position for item in items)])
                 items = source.changes(after, 1)
             db.execute("UPDATE t SET a = 'y'")
+    finally:
+        source.close()
+
+
+def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(url: str, tmp_path: Path) -> None:
+    """A column was added between the look and its comparison: it was called dropped, and the table ended."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    try:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            source.capture("t")
+            after, stream, keeping = source.position(), source._stream, source._keeping
+            assert stream is not None
+            assert keeping is not None
+            source._watch._found = source._watch._looked(stream, source._now)
+            db.execute("ALTER TABLE t ADD COLUMN a int DEFAULT 3")
+            db.execute("INSERT INTO t VALUES (1)")
+            (capture,) = keeping.captures.values()
+            assert stream.follow(lambda: keeping.captures[capture.oid] != capture, 20)
+            told = [item for item in drained(source, after) if isinstance(item, SchemaChange)]
+            assert [one.after is not None for one in told] == [True]
     finally:
         source.close()

@@ -25,9 +25,10 @@ LOOK_S = 1.0
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The captured tables as they were at `position`, and which of them are published. `asked` are those looked
-    for: a table captured meanwhile is not missing."""
+    for, as the stream had told of them: one captured meanwhile is not missing, one that the stream gave another shape
+    meanwhile is not as it was found."""
 
-    asked: frozenset[int]
+    asked: dict[int, Captured]
     position: int
     shapes: dict[int, Shape]
     published: set[int]
@@ -59,7 +60,7 @@ class Watch:
         found, self._found = self._found, None
         with stream.moved:
             captures = list(stream.translation.keeping.captures.values())
-            old = [one for one in captures if one.oid in found.asked and one.since <= found.position]
+            old = [one for one in captures if found.asked.get(one.oid) == one and one.since <= found.position]
         self._unpublish(old, found)
         with stream.moved:
             return [item for capture in old for item in _compared(stream, capture, found)]
@@ -79,16 +80,16 @@ class Watch:
 
     def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
         with stream.moved:
-            oids = frozenset(stream.translation.keeping.captures)
-        if not oids:
+            asked = dict(stream.translation.keeping.captures)
+        if not asked:
             return None
         with self._sessions.reading() as db:
             gone = lack(db, self._publication())
             if gone is not None:
                 raise Lost(gone)
-            shapes = read_shapes(db, sorted(oids))
+            shapes = read_shapes(db, sorted(asked))
             there = published(db, self._publication())
-            return _Found(oids, now(db), shapes, there)
+            return _Found(asked, now(db), shapes, there)
 
 
 def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
