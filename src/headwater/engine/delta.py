@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.model.value import held_in
+
 RENAMES = pa.schema([("tx", pa.int64()), ("old_hash", pa.uint64()), ("new_hash", pa.uint64())])
 
 
@@ -60,7 +62,7 @@ def consolidate(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Needed only where a transaction's changes were not coalesced before.
     """
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = [held_in(column) for column in batch.columns]
     net: dict[tuple[object, ...], int] = {}
     first: dict[tuple[object, ...], int] = {}
     for place, (*values, diff) in enumerate(zip(*columns, strict=True)):

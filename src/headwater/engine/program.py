@@ -17,7 +17,7 @@ from headwater.engine.filter import Filter
 from headwater.engine.project import Project
 from headwater.model.keys import Uint64s, encode_columns
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import Type, held_in
 from headwater.plan.template import Template
 from headwater.sql.expr import ColumnRef
 
@@ -110,7 +110,7 @@ def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
     if not len(a):
         return out
     if pool.num_rows <= _FEW_ROWS:
-        rows = list(zip(*(column.to_pylist() for column in pool.columns), strict=True))
+        rows = list(zip(*(held_in(column) for column in pool.columns), strict=True))
         return np.array([rows[x] != rows[y] for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.bool_)
     left, right = pool.take(pa.array(a)), pool.take(pa.array(b))
     for x, y in zip(left.columns, right.columns, strict=True):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from headwater.engine.identity import Int64s
 from headwater.engine.pair import ABSENT, Changes
+from headwater.model.value import held_in
 
 T = TypeVar("T")
 Look = tuple[object, ...]  # a row as it is shown
@@ -26,7 +27,7 @@ Sight = tuple[int, int, Look]  # in which transaction, in which group, how
 def looks_of(pool: pa.RecordBatch) -> list[Look]:
     if not pool.num_columns:
         return [()] * pool.num_rows
-    return list(zip(*(column.to_pylist() for column in pool.columns), strict=True))
+    return list(zip(*(held_in(column) for column in pool.columns), strict=True))
 
 
 def undone(rows: Sequence[T], gone: Iterable[tuple[int, T]], came: Iterable[int]) -> list[T]:

@@ -173,6 +173,14 @@ def from_array(array: pa.Array, type: Type) -> list[Value]:
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
+def held_in(array: pa.Array) -> list[Any]:
+    """What Arrow holds, to tell equal from different: moments as numbers, for not all of them are Python's."""
+    if pa.types.is_temporal(array.type):
+        array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    values: list[Any] = array.to_pylist()
+    return values
+
+
 _Convert = Callable[[Any], Any]
 _WRITERS: dict[Type, _Convert] = {
     Type.ANY: pack_any,
