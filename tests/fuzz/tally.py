@@ -32,7 +32,7 @@ OPERATORS = frozenset(
         *("group", "group without keys", "top", "top by key"),
         *("union", "union all", "intersect", "except"),
         *("count", "sum", "avg", "min", "max", "total", "group_concat", "distinct aggregate", "filtered aggregate"),
-        *("one table", "order", "limit", "parameters"),
+        *("one table", "order", "limit", "parameters", "list", "bound"),
     }
 )
 
@@ -51,6 +51,7 @@ def operators(planned: Planned) -> set[str]:
     found = set(_nodes(template.relation)) if template.relation is not None else {"one table"}
     found |= {"order"} if template.ordered else set()
     found |= {"limit"} if template.framed else set()
+    found |= {"list" if each.op == "in" else "bound" for each in template.selectors}
     return found | ({"parameters"} if template.keys else set())
 
 
