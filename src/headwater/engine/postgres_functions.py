@@ -16,7 +16,8 @@ from typing import Any
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 _TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
-_CHARACTERS_MAX = 1 << 28  # PostgreSQL has no text over 1 GB
+_BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
+_CHARACTER_BYTES = 4  # as many are set aside for each
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
 
 
@@ -202,9 +203,11 @@ def _right(text: str, count: int) -> str:
 def _padded(text: str, length: int, fill: str) -> str:
     """What is added."""
     missing = length - len(text)
-    if missing > _CHARACTERS_MAX:
+    if not fill or missing <= 0:
+        return ""
+    if _CHARACTER_BYTES * length > _BYTES_MAX:
         raise Failed("requested length too large")
-    return (fill * (missing // len(fill) + 1))[:missing] if fill and missing > 0 else ""
+    return (fill * (missing // len(fill) + 1))[:missing]
 
 
 def _lpad(text: str, length: int, fill: str = " ") -> str:
@@ -216,7 +219,7 @@ def _rpad(text: str, length: int, fill: str = " ") -> str:
 
 
 def _repeat(text: str, times: int) -> str:
-    if len(text.encode()) * max(times, 0) > _CHARACTERS_MAX:
+    if len(text.encode()) * max(times, 0) > _BYTES_MAX:
         raise Failed("requested length too large")
     return text * max(times, 0)
 
