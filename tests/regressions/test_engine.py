@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.expression import Expressions
 from headwater.engine.filter import Filter
+from headwater.engine.program import differ
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
@@ -49,3 +53,11 @@ def test_a_cell_that_owns_no_part_of_a_relation_forgets_it_with_its_table(tmp_pa
         flow.drop("c", 1, "gone")
         saved = flow.save(tmp_path)
         assert not Dataflow.load(tmp_path, saved.document, partition=(q, 2)).knows(planned.template.id)
+
+
+@pytest.mark.parametrize("more", [0, 40])
+def test_a_zero_that_changes_its_sign_is_a_change(more: int) -> None:
+    """Found on PostgreSQL, which keeps -0: an update from it to 0 was told to nobody. NaN to NaN is no change."""
+    values = [0.0, -0.0, math.nan, math.nan, *[1.0] * more]
+    pool = pa.RecordBatch.from_arrays([pa.array(values)], names=["f"])
+    assert differ(pool, np.array([0, 2, 0]), np.array([1, 3, 0])).tolist() == [True, False, False]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,17 +106,27 @@ def identity_of(sort_key: bytes) -> int:
 
 
 def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
-    """For each pair of places whether any column differs; NULL equals NULL."""
+    """For each pair of places whether any column looks different; NULL equals NULL, and -0.0 is not 0.0."""
     out = np.zeros(len(a), np.bool_)
     if not len(a):
         return out
     if pool.num_rows <= _FEW_ROWS:
-        rows = list(zip(*(held_in(column) for column in pool.columns), strict=True))
+        rows = looks(pool)
         return np.array([rows[x] != rows[y] for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.bool_)
     left, right = pool.take(pa.array(a)), pool.take(pa.array(b))
     for x, y in zip(left.columns, right.columns, strict=True):
-        out |= _differ(x, y)
+        out |= _differ(_bits(x), _bits(y))
     return out
+
+
+def looks(pool: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Rows that are equal where nobody could tell them apart."""
+    return list(zip(*(held_in(_bits(column)) for column in pool.columns), strict=True))
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    """Doubles by their bits: to arithmetic -0.0 is 0.0, and NaN is nothing at all."""
+    return column.view(pa.int64()) if column.type == pa.float64() else column
 
 
 def _differ(x: pa.Array, y: pa.Array) -> npt.NDArray[np.bool_]:

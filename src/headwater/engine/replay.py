@@ -23,10 +23,10 @@ from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, Group, Joined, Window
-from headwater.engine.program import Program, Seen, differ, identity_of
+from headwater.engine.program import Program, Seen, differ, identity_of, looks
 from headwater.engine.scalar import bucket
 from headwater.engine.veiled import Look, looking_alike, looks_of, undone
-from headwater.model.value import Type, held_in
+from headwater.model.value import Type
 
 _FEW = 8  # changes, below which Python beats the set-up of numpy
 _FETCHED = 1 << 40  # a place in the rows fetched at the end
@@ -136,7 +136,7 @@ class Replay:
         """Row by row: what the vectorised form gives, sooner."""
         pairs = [*zip(self.changes.old.tolist(), self.changes.new.tolist(), strict=True)]
         places = [(self.places[old] if old >= 0 else -1, self.places[new] if new >= 0 else -1) for old, new in pairs]
-        rows = [*zip(*(held_in(column) for column in self.seen.pool.columns), strict=True)]
+        rows = looks(self.seen.pool)
         return [
             was >= 0 and now >= 0 and (self.program.veiled or self.ids[old] == self.ids[new]) and rows[was] == rows[now]
             for (old, new), (was, now) in zip(pairs, places, strict=True)
