@@ -13,7 +13,7 @@ from tests.docs.pages import code_words, page
 from tests.support.postgres import VERSIONS, Servers
 
 _SCHEMA = (
-    'CREATE TABLE customers (id int PRIMARY KEY, name text, city text COLLATE "en-x-icu")',
+    "CREATE TABLE customers (id int PRIMARY KEY, name text, city text COLLATE ucs_basic)",  # every server has that one
     "CREATE TABLE orders (id bigint PRIMARY KEY, customer int, quantity int, price float8, total numeric(9,2), "
     "note varchar(20), paid bool)",
     "INSERT INTO customers SELECT n, 'name ' || n, 'Porto' FROM generate_series(1, 9) n",
