@@ -61,6 +61,7 @@ def _kinds(case: Case) -> set[type]:
     return {type(event) for event in case.events}
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An oracle that leaves out every row that says 'b': the fuzzer must see it, and one row must do."""
     monkeypatch.setattr("tests.fuzz.check._attempt", _answer_without_b)

@@ -145,6 +145,7 @@ def renames(frame: Frame) -> list[tuple[int, int, int]]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=50 * FUZZ, deadline=None, derandomize=True)
 @given(transactions, st.integers(1, 4), st.integers(1, 3000), st.integers(1, 4))
 def test_within_small_limits_nothing_is_lost_or_reordered(

@@ -42,6 +42,8 @@ released, directory = map(pathlib.Path, sys.argv[1:])
 while not released.exists():
     time.sleep(0.01)
 from headwater.pipeline.building import main
+
+pytestmark = pytest.mark.slow
 sys.argv[1:] = sys.argv[2:]
 main()
 """

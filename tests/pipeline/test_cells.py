@@ -100,6 +100,7 @@ def told(found: list[Event]) -> list[str]:
     return list(dict.fromkeys(repr(event) for event in found))
 
 
+@pytest.mark.slow
 def test_the_same_log_cut_into_any_steps_gives_the_same_emissions(works: Works, tmp_path: Path) -> None:
     live(works, moves=120)
     works.check()

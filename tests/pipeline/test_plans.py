@@ -157,6 +157,7 @@ def test_a_parameter_that_is_part_of_the_template_is_planned_every_time() -> Non
         )
 
 
+@pytest.mark.slow
 def test_only_so_many_plans_are_kept() -> None:
     plans = Plans(lambda text, params: plan("SELECT id FROM t", TABLES, params))
     for n in range(5000):

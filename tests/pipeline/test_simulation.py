@@ -18,6 +18,8 @@ from headwater.model.limits import DEFAULT
 from tests.support.byhand import Works, stop_the_clock
 from tests.support.fuzz import MULTIPLIER
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (
     [int(os.environ["HEADWATER_SEED"])]
     if "HEADWATER_SEED" in os.environ

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def _run(memory: sqlite3.Connection, sql: str) -> list[Row]:
         raise
 
 
+@pytest.mark.slow
 @examples(300)
 @given(queries(frame=st.just("")), rows(0, 6))
 def test_the_effective_query_returns_the_users_rows(sql: str, some: list[Row]) -> None:
@@ -62,6 +64,7 @@ def test_the_effective_query_returns_the_users_rows(sql: str, some: list[Row]) -
     assert Counter(map(repr, effective)) == Counter(map(repr, _run(memory, sql)))
 
 
+@pytest.mark.slow
 @examples(300)
 @given(queries(), rows(0, 6))
 def test_the_effective_query_breaks_ties_by_the_key(sql: str, some: list[Row]) -> None:
@@ -78,6 +81,7 @@ def test_the_effective_query_breaks_ties_by_the_key(sql: str, some: list[Row]) -
         assert Counter(map(repr, effective)) == Counter(map(repr, expected))
 
 
+@pytest.mark.slow
 @examples(150)
 @given(queries(frame=st.just(" LIMIT 3")), rows(2, 6), st.randoms(use_true_random=False))
 def test_without_a_key_the_order_is_total_all_the_same(sql: str, some: list[Row], random: Random) -> None:
@@ -102,6 +106,7 @@ def _keyless(some: list[Row]) -> sqlite3.Connection:
     return memory
 
 
+@pytest.mark.slow
 @examples(300)
 @given(queries())
 def test_a_templates_text_is_the_whole_template(sql: str) -> None:

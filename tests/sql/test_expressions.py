@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
 from hypothesis import given, note
 
 from headwater.model.errors import SqlError, UnsupportedQuery
@@ -33,6 +34,7 @@ def _bound(text: str) -> Expr | SqlError:
         return error
 
 
+@pytest.mark.slow
 @examples(500)
 @given(expressions, rows())
 def test_a_rendered_expression_computes_what_the_written_one_does(text: str, some: list[Row]) -> None:
@@ -46,6 +48,7 @@ def test_a_rendered_expression_computes_what_the_written_one_does(text: str, som
         assert _answer(memory, render(expr)) == written
 
 
+@pytest.mark.slow
 @examples(500)
 @given(expressions, rows())
 def test_a_static_type_is_the_type_of_every_value(text: str, some: list[Row]) -> None:
