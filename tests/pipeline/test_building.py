@@ -25,6 +25,8 @@ from tests.support.databases import Place, place, rows, values
 from tests.support.processes import eventually
 from tests.support.replay import Tape, cell_config, reports, run_to_the_end
 
+pytestmark = pytest.mark.slow
+
 ALWAYS = replace(DEFAULT, build_bytes_min=1)
 BUSY = "SELECT id, n FROM t"
 QUERIES = (
@@ -42,8 +44,6 @@ released, directory = map(pathlib.Path, sys.argv[1:])
 while not released.exists():
     time.sleep(0.01)
 from headwater.pipeline.building import main
-
-pytestmark = pytest.mark.slow
 sys.argv[1:] = sys.argv[2:]
 main()
 """
