@@ -87,12 +87,19 @@ class Expressions(SQLiteParser):
 
     # Operators
 
+    _not, _unary = NOT, UNARY  # how tightly they bind
+    _signs: tuple[tuple[TokenType, type[exp.Expr]], ...] = (
+        (TokenType.DASH, exp.Neg),
+        (TokenType.PLUS, Plus),
+        (TokenType.TILDE, exp.BitwiseNot),
+    )
+
     def _tier(self, least: int) -> exp.Expr:
         """An operand and all operators after it that bind at least as tightly as `least`."""
         first = self._curr
         this = self._prefixed()
         while True:
-            after = self._collated(this, least) or self._binary(this, least) or self._predicate(this, least)
+            after = self._tight(this, least) or self._binary(this, least) or self._predicate(this, least)
             if after is None:
                 return this
             this = self._placed(after, first)
@@ -100,16 +107,14 @@ class Expressions(SQLiteParser):
     def _prefixed(self) -> exp.Expr:
         first = self._curr
         if self._match_not():
-            return self._placed(exp.Not(this=self._tier(NOT)), first)
-        for token_type, node in ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus), (TokenType.TILDE, exp.BitwiseNot)):
+            return self._placed(exp.Not(this=self._tier(self._not)), first)
+        for token_type, node in self._signs:
             if self._match(token_type):
-                return self._placed(node(this=self._prefixed_tightly()), first)
+                return self._placed(node(this=self._tier(self._unary)), first)
         return self._operand()
 
-    def _prefixed_tightly(self) -> exp.Expr:
-        return self._tier(UNARY)
-
-    def _collated(self, this: exp.Expr, least: int) -> exp.Expr | None:
+    def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
+        """What binds before any sign between two operands does."""
         if least > COLLATE or not self._match(TokenType.COLLATE):
             return None
         return exp.Collate(this=this, expression=self._name("a collation"))

@@ -17,9 +17,10 @@ from headwater.sql.chain import chain, operands, parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Function, available, known
 from headwater.sql.grammar import Plus, Span
+from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.names import did_you_mean
 from headwater.sql.parse import span
-from headwater.sql.scope import Bound, Clause, Scope
+from headwater.sql.scope import Bound, Scope
 from headwater.sql.types import Collating, carried, compared
 
 NULL = Const(None, None)
@@ -193,7 +194,7 @@ def membership(scope: Scope, node: exp.In) -> Bound:
     """The left side's affinity and collation rule alone. `x IN ()` is allowed by SQLite, and false."""
     needle = bind_expr(scope, node.this)
     if node.args.get("query"):
-        return _clause(scope, node).contains(scope, node, needle)
+        return clause(scope, node).contains(scope, node, needle)
     if not node.expressions:
         return Bound(FALSE, carried([needle.collating]))
     items = [bind_expr(scope, item) for item in node.expressions]
@@ -279,20 +280,6 @@ def case(scope: Scope, node: exp.Case) -> Bound:
 def _cases(conditions: Sequence[Bound], results: Sequence[Bound], default: Bound) -> Case:
     whens = tuple((condition.expr, result.expr) for condition, result in zip(conditions, results, strict=True))
     return Case(whens, default.expr, types.common_type([*(then.type for _, then in whens), default.expr.type]))
-
-
-def scalar(scope: Scope, node: exp.Subquery) -> Bound:
-    return _clause(scope, node).scalar(scope, node)
-
-
-def existence(scope: Scope, node: exp.Exists) -> Bound:
-    return _clause(scope, node).exists(scope, node)
-
-
-def _clause(scope: Scope, node: exp.Expr) -> Clause:
-    if scope.clause is None:
-        raise scope.refusal("a subquery is not supported here", span(node), "pass the value as a parameter")
-    return scope.clause
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -55,23 +55,8 @@ class PostgresStatement(Statement):
 
     # Operators
 
-    def _tier(self, least: int) -> exp.Expr:
-        first = self._curr
-        this = self._prefixed()
-        while True:
-            after = self._tight(this, least) or self._binary(this, least) or self._predicate(this, least)
-            if after is None:
-                return this
-            this = self._placed(after, first)
-
-    def _prefixed(self) -> exp.Expr:
-        first = self._curr
-        if self._match_not():
-            return self._placed(exp.Not(this=self._tier(NOT)), first)
-        for token_type, node in ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus)):
-            if self._match(token_type):
-                return self._placed(node(this=self._tier(UNARY)), first)
-        return self._operand()
+    _not, _unary = NOT, UNARY
+    _signs = ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus))
 
     def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
         """`x::type` and `x COLLATE name`."""

@@ -16,6 +16,7 @@ from headwater.model.value import Type
 from headwater.sql.chain import chain, operands, parts
 from headwater.sql.expr import Call, Case, Cast, Const, Expr
 from headwater.sql.grammar import Plus, Span
+from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.parse import span
 from headwater.sql.postgres.functions import FUNCTIONS
@@ -31,7 +32,7 @@ from headwater.sql.postgres.kinds import (
     type_of_kind,
     wider,
 )
-from headwater.sql.scope import Bound, Clause, Scope
+from headwater.sql.scope import Bound, Scope
 from headwater.sql.walk import references
 
 MARK = "\ue000"  # stands for a value that is not known yet, whatever its type
@@ -396,20 +397,6 @@ def case(scope: Scope, node: exp.Case) -> Bound:
     *thens, default = alike(scope, [*thens, default], span(node))
     kind = common_kind([*thens, default]) or "text"
     return Bound(Case(tuple(zip(whens, thens, strict=True)), default, type_of_kind(kind)))
-
-
-def scalar(scope: Scope, node: exp.Subquery) -> Bound:
-    return clause(scope, node).scalar(scope, node)
-
-
-def existence(scope: Scope, node: exp.Exists) -> Bound:
-    return clause(scope, node).exists(scope, node)
-
-
-def clause(scope: Scope, node: exp.Expr) -> Clause:
-    if scope.clause is None:
-        raise scope.refusal("a subquery is not supported here", span(node))
-    return scope.clause
 
 
 def call(scope: Scope, node: exp.Anonymous) -> Bound:
