@@ -27,6 +27,7 @@ def _examples() -> list[tuple[str, str]]:
     return [
         (row[1].strip("`"), row[2].removesuffix(" |").strip("`").replace("\N{REPLACEMENT CHARACTER}", "|"))
         for row in cells
+        if len(row) == 3  # the lists of operators and functions have two columns
     ]
 
 

@@ -6,7 +6,8 @@ import sqlite3
 
 import pytest
 
-from headwater.model.errors import SqlError
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.sql.bind import bind
 from headwater.sql.render import render
@@ -51,3 +52,11 @@ def test_is_true_compares_where_true_is_an_alias() -> None:
 def test_replacing_nothing_gives_back_what_was_there() -> None:
     """Found with `replace(id, x'', id)`: an integer."""
     assert bind("SELECT replace(id, x'', id) AS a FROM t", [TABLE]).outputs[0].expr.type is Type.ANY
+
+
+@pytest.mark.parametrize("text", ["CASE WHEN a IS NULL THEN a ELSE a END", "coalesce(a, a)"])
+def test_branches_of_a_type_we_only_pass_on_are_refused_not_an_error_of_ours(text: str) -> None:
+    """In PostgreSQL's dialect, of uuids, dates and their like, this was a KeyError."""
+    table = Table("t", (Column("id", Type.INTEGER, "integer"), Column("a", Type.OTHER, "inet")), ("id",), 0, "postgres")
+    with pytest.raises(UnsupportedQuery, match="inet"):
+        bind(f"SELECT {text} AS x FROM t", [table])

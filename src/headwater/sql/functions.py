@@ -65,7 +65,7 @@ def _replaced(types: Types) -> Type | None:
 
 _INTEGER, _REAL, _TEXT = _always(Type.INTEGER), _always(Type.REAL), _always(Type.TEXT)
 
-_KNOWN = (
+KNOWN = (
     *(Function(name, 1, 1, _TEXT) for name in ("lower", "upper", "hex", "quote", "typeof", "soundex")),
     *(Function(name, 1, 1, _INTEGER) for name in ("length", "octet_length", "unicode", "sign")),
     *(Function(name, 1, 2, _TEXT) for name in ("trim", "ltrim", "rtrim")),
@@ -111,4 +111,4 @@ def available() -> frozenset[str]:
 
 @cache
 def known() -> dict[str, Function]:
-    return {function.name: function for function in _KNOWN if function.name in available()}
+    return {function.name: function for function in KNOWN if function.name in available()}

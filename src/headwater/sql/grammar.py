@@ -24,7 +24,7 @@ ROWS = "ask for the rows themselves"
 
 OR, AND, NOT, EQUALITY, ORDERING, BITS, SUM, PRODUCT, CONCAT, COLLATE, UNARY = range(1, 12)
 
-_BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
+BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     "OR": (OR, exp.Or),
     "AND": (AND, exp.And),
     "=": (EQUALITY, exp.EQ),
@@ -121,7 +121,7 @@ class Expressions(SQLiteParser):
 
     def _binary(self, this: exp.Expr, least: int) -> exp.Expr | None:
         sign = self._operator()
-        tier, node = _BINARY.get(sign, (0, exp.Expr))
+        tier, node = BINARY.get(sign, (0, exp.Expr))
         if tier < least or not tier:
             if sign in ("->", "->>") and least <= CONCAT:
                 raise self._unsupported(f"{sign} is", self._curr, "take JSON apart in the application")

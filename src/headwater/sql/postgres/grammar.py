@@ -17,7 +17,7 @@ from headwater.sql.statement import Joined, Statement
 
 OR, AND, NOT, IS, COMPARISON, MATCH, OTHER, SUM, PRODUCT, COLLATE, UNARY, CAST = range(1, 13)
 
-_BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
+BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     "OR": (OR, exp.Or),
     "AND": (AND, exp.And),
     "=": (COMPARISON, exp.EQ),
@@ -67,7 +67,7 @@ class PostgresStatement(Statement):
         return None
 
     def _binary(self, this: exp.Expr, least: int) -> exp.Expr | None:
-        tier, node = _BINARY.get(self._operator(), (0, exp.Expr))
+        tier, node = BINARY.get(self._operator(), (0, exp.Expr))
         if tier < least or not tier:
             return None
         self._advance()

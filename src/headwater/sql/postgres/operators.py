@@ -136,8 +136,8 @@ def alike(scope: Scope, exprs: Sequence[Expr], at: Span | None) -> list[Expr]:
         kind = "float8"
     if kind is None and kinds:
         raise scope.refusal(f"{' and '.join(sorted(map(_title, kinds)))} as one type is not supported yet", at)
-    if (kind or "").startswith("numeric"):
-        raise scope.refusal("computing with numeric is not supported yet", at)
+    if (kind or "").startswith(("numeric", "other ")):
+        raise scope.refusal(f"computing with {_title(kind or '')} is not supported yet", at)
     return [coerced(scope, expr, kind or "text", at) for expr in exprs]
 
 
