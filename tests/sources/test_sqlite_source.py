@@ -11,7 +11,9 @@ import pytest
 
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError, SqlError
+from headwater.model.value import Type
 from headwater.sources import open_source
+from headwater.sources import sqlite_capture as capturing
 from headwater.sources.sqlite import SqliteSource
 
 
@@ -216,6 +218,50 @@ def test_capturing_while_changes_are_waited_for_and_written(source: SqliteSource
     stop.set()
     thread.join(20)
     assert [(one.table, one.new[0]) for one in seen if one.new] == list(positions)
+
+
+def test_others_are_followed_while_the_types_of_a_large_table_are_found(
+    source: SqliteSource, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own rows of that time are not told, for who reads it later has them; a change of its columns waits."""
+    db.execute("CREATE TABLE busy (id INTEGER PRIMARY KEY)")
+    db.execute("CREATE TABLE large (id INTEGER PRIMARY KEY, n TEXT)")
+    source.capture("busy")
+    position = source.position()
+    settling, release = threading.Event(), threading.Event()
+    settle = capturing.settle
+
+    def held(db: sqlite3.Connection, capture: capturing.Capture) -> tuple[tuple[Type, ...], int]:
+        found = settle(db, capture)
+        settling.set()
+        assert release.wait(30)
+        return found
+
+    monkeypatch.setattr(capturing, "settle", held)
+    capturing_ = threading.Thread(target=source.capture, args=("large",))
+    capturing_.start()
+    assert settling.wait(30)
+    db.execute("INSERT INTO large VALUES (1, 'one')")
+    db.execute("INSERT INTO busy VALUES (1)")
+    [told] = [one for one in source.changes(position, 30) if isinstance(one, Transaction) and one.changes]
+    assert told.changes == (Change("busy", None, (1,)),)
+    db.execute("ALTER TABLE large ADD COLUMN more")
+    release.set()
+    capturing_.join(30)
+    db.execute("INSERT INTO large VALUES (2, 'two', 'more')")
+    assert _told(source, told.position)[-1].new == (2, "two", "more")
+    with source.snapshot("large") as snapshot:
+        [batch] = snapshot
+        assert batch.to_pylist() == [{"id": 1, "n": "one", "more": None}, {"id": 2, "n": "two", "more": "more"}]
+
+
+def _told(source: SqliteSource, after: int) -> list[Change]:
+    """Until nothing more comes for a moment."""
+    changes: list[Change] = []
+    while items := source.changes(after, 0.3):
+        after = items[-1].position
+        changes += [change for one in items if isinstance(one, Transaction) for change in one.changes]
+    return changes
 
 
 def test_a_locked_database_says_what_to_do(path: Path, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,17 +153,26 @@ class SqliteSource(SqliteOrigin):
         return decoder.decode(rows, ends)
 
     def _follow_schema(self) -> None:
-        """Brings the captures up to date with their tables. Waits for a capture that is under way."""
+        """Brings the captures up to date with their tables. Where one of them is still being settled, waits for it."""
+        if not self._followed_schema(settled=False):
+            with self._settling:
+                self._followed_schema(settled=True)
+
+    def _followed_schema(self, settled: bool) -> bool:
         with self._capturing:
             with self._reading() as db:
                 outdated = capturing.outdated(db)
             if outdated and self._verified < 0:
                 self._verified = self._reported
             with self._writing() if outdated else self._reading() as db:
-                for capture in capturing.outdated(db):
+                outdated = capturing.outdated(db)
+                if not settled and any(capture.since is None for capture in outdated):
+                    return False
+                for capture in outdated:
                     capturing.follow(db, capture, self._verified)
                 self._schema_version = _schema_version(db)
             self._stale = True
+            return True
 
     def _tick(self) -> None:
         if self._pins.due or time.monotonic() >= self._tick_at_s:

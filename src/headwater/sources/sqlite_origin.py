@@ -51,6 +51,7 @@ class SqliteOrigin(Writing):
     dialect = "sqlite"
 
     def __init__(self) -> None:
+        self._settling = threading.Lock()  # while the types of a new capture are found; taken before the other one
         self._capturing = threading.RLock()
         self._pruned = 0
         self._stale = True  # captures have changed since the decoder read them
@@ -80,22 +81,26 @@ class SqliteOrigin(Writing):
         return capture.table(capturing.mixed_columns(db, capture, capturing.position(db)))
 
     def capture(self, table: str) -> Table:
-        with self._capturing:
-            with self._writing() as db:
-                name = capturing.capturable(db, table).name
-                for capture in capturing.outdated(db):
-                    capturing.follow(db, capture, self._verified)
-                capture = capturing.active(db, name) or capturing.begin(db, name)
+        with self._settling:
+            capture = self._begun(table)
             if capture.since is None:
                 self._settle(capture)
             with self._reading() as db:
                 found = capturing.captures(db)[capture.id]
                 return found.table(capturing.mixed_columns(db, found, capturing.position(db)))
 
+    def _begun(self, table: str) -> capturing.Capture:
+        with self._capturing, self._writing() as db:
+            name = capturing.capturable(db, table).name
+            for capture in capturing.outdated(db):
+                capturing.follow(db, capture, self._verified)
+            return capturing.active(db, name) or capturing.begin(db, name)
+
     def _settle(self, capture: capturing.Capture) -> None:
+        """Reads the whole table: the changes of others are followed meanwhile."""
         with self._reading() as db:
             types, since = capturing.settle(db, capture)
-        with self._writing() as db:
+        with self._capturing, self._writing() as db:
             capturing.settled(db, capture, types, since)
         self._stale = True
 
@@ -149,7 +154,7 @@ class SqliteOrigin(Writing):
         del reason
 
     def detach(self) -> list[str]:
-        with self._capturing, self._writing() as db:
+        with self._settling, self._capturing, self._writing() as db:
             return capturing.detach(db)
 
     def _decoder(self, db: sqlite3.Connection, after: int) -> Decoder:
