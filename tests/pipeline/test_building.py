@@ -39,13 +39,13 @@ QUERIES = (
 )
 HELD = """
 import pathlib, sys, time
-released, directory = map(pathlib.Path, sys.argv[1:])
-(directory / "held").touch()
-while not released.exists():
-    time.sleep(0.01)
-from headwater.pipeline.building import main
-sys.argv[1:] = sys.argv[2:]
-main()
+released, held, errand, directory = sys.argv[1:]
+if errand == held:
+    (pathlib.Path(directory) / "held").touch()
+    while not pathlib.Path(released).exists():
+        time.sleep(0.01)
+from headwater.pipeline.errand import main
+main(errand, directory)
 """
 
 
@@ -76,9 +76,9 @@ class Held:
 
 
 @contextmanager
-def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path) -> Iterator[Held]:
-    """What is built begins, and waits until the file `release` is there."""
-    monkeypatch.setattr(beside, "COMMAND", [sys.executable, "-c", HELD, str(release)])
+def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path, errand: str = "building") -> Iterator[Held]:
+    """The errand begins, and waits until the file `release` is there."""
+    monkeypatch.setattr(beside, "COMMAND", [sys.executable, "-c", HELD, str(release), errand])
     found: list[headwater.LiveResult | headwater.HeadwaterError] = []
 
     def ask() -> None:
@@ -90,9 +90,9 @@ def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path) -> Iterato
     asking = threading.Thread(target=ask)
     asking.start()
     hydration = here.server.pipeline.layout.hydration
-    eventually(lambda: any(hydration.glob("built-*/held")))
+    eventually(lambda: any(hydration.glob("*/held")))
     assert not found
-    yield Held(next(hydration.glob("built-*/held")).parent, found)
+    yield Held(next(hydration.glob("*/held")).parent, found)
     asking.join(30)
     assert found
 
@@ -102,15 +102,19 @@ def activations(log: Path) -> list[Activate]:
     return [one for one in found if isinstance(one, Activate)]
 
 
-def test_others_go_on_while_a_template_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("errand", ["reading", "building"])
+def test_others_go_on_while_a_template_is_read_and_built(
+    errand: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each transaction is one emission of the busy query, at its own position, before the other is there; and so is
     another new template."""
-    with place("embedded", tmp_path / "data", limits=ALWAYS) as here:
+    url = f"sqlite:///{tmp_path / 'origin.db'}"
+    with place("embedded", tmp_path / "data", url=url, limits=ALWAYS) as here:
         fill(here)
         busy = here.db.query(BUSY, live=True)
         told: list[int] = []
         busy.listen(lambda emission: told.append(emission.position) if isinstance(emission, Diff) else None)
-        with held(here, monkeypatch, tmp_path / "release") as slow:
+        with held(here, monkeypatch, tmp_path / "release", errand) as slow:
             wanted = [here.write("UPDATE t SET n = n + 1 WHERE id = ?", n) for n in range(20)]
             assert busy.wait(wanted[-1])
             assert told == wanted
@@ -200,10 +204,11 @@ def test_what_cannot_be_built_beside_the_cells_build(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beside, "COMMAND", command)
-    with place("embedded", tmp_path, limits=ALWAYS) as here:
+    url = f"sqlite:///{tmp_path / 'origin.db'}"
+    with place("embedded", tmp_path / "data", url=url, limits=ALWAYS) as here:
         fill(here)
         here.db.verify(here.db.query(QUERIES[0], live=True))
-        assert not list(here.server.pipeline.layout.hydration.glob("built-*"))
+        assert not [path for path in here.server.pipeline.layout.hydration.iterdir() if path.is_dir()]
 
 
 def test_what_takes_too_long_to_build_the_cells_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,14 +218,13 @@ def test_what_takes_too_long_to_build_the_cells_build(tmp_path: Path, monkeypatc
         here.db.verify(here.db.query(QUERIES[0], live=True))
 
 
-def test_a_server_that_ends_while_a_template_is_built_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("errand", ["reading", "building"])
+def test_a_server_that_ends_while_a_template_is_built_leaves_nothing_behind(errand: str, tmp_path: Path) -> None:
     url, data = f"sqlite:///{tmp_path / 'origin.db'}", tmp_path / "data"
     with place("embedded", data, url=url, limits=ALWAYS) as here:
         fill(here)
         busy = here.db.query(BUSY, live=True)
-        with pytest.MonkeyPatch.context() as patch, held(here, patch, tmp_path / "never") as slow:
+        with pytest.MonkeyPatch.context() as patch, held(here, patch, tmp_path / "never", errand) as slow:
             here.server.close()
         assert isinstance(slow.found[0], headwater.HeadwaterError) and busy.state == "ready"
     with place("embedded", data, url=url, limits=ALWAYS) as here:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -31,24 +32,37 @@ Progress = Callable[[str, int], None]
 
 def hydrate(source: Source, table: str, directory: Path, since: int, progress: Progress) -> Hydration:
     """Reads the table at one position of the source into one Arrow file; `since` is where the log stood before."""
+    hydration = hydrate_few(source, table, directory, since, progress, sys.maxsize)
+    assert hydration is not None
+    return hydration
+
+
+def hydrate_few(
+    source: Source, table: str, directory: Path, since: int, progress: Progress, bytes_max: int
+) -> Hydration | None:
+    """The same, for a table of no more bytes than that. None, and no file, for a larger one."""
+    path = directory / f"{secrets.token_hex(8)}.arrow"
     with yielding(), source.snapshot(table) as snapshot:
-        file = f"{secrets.token_hex(8)}.arrow"
-        digest = _write(directory / file, snapshot, progress)
-        return Hydration(snapshot.table, (file,), (digest,), snapshot.position, since)
+        if not _write(path, snapshot, progress, bytes_max):
+            path.unlink()
+            return None
+        return Hydration(snapshot.table, (path.name,), (_digest(path),), snapshot.position, since)
 
 
-def _write(path: Path, snapshot: Snapshot, progress: Progress) -> str:
+def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -> bool:
     rows = 0
     with path.open("wb") as file:
         with pa.ipc.new_stream(file, snapshot.table.arrow) as writer:
             for batch in snapshot:
                 writer.write_batch(batch)
+                if file.tell() > bytes_max:
+                    return False
                 rows += batch.num_rows
                 progress(snapshot.table.name, rows)
         file.flush()
         os.fsync(file.fileno())
     sync_directory(path.parent)
-    return _digest(path)
+    return True
 
 
 def _digest(path: Path) -> str:

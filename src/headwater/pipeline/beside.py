@@ -1,7 +1,7 @@
-"""Building beside the cells: a template with many rows is built by a process of its own, while the cells go on.
+"""Work beside the cells: many rows are read, and what is made of them is built, by processes of their own, while the
+server and its cells go on.
 
-It only spares the cells work: where it fails, or takes too long, they build the template from the rows themselves, and
-emit the same.
+It only spares them work: where such a process fails, or takes too long, they do it themselves, to the same effect.
 """
 
 from __future__ import annotations
@@ -13,30 +13,23 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from headwater.durable import sync_directory
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
-from headwater.pipeline.building import BUILT, ORDER, Order
+from headwater.pipeline import building, reading
+from headwater.pipeline.activation import Progress, hydrate, hydrate_few
+from headwater.pipeline.errand import PROGRAM
 from headwater.pipeline.layout import Layout
-from headwater.pipeline.records import Activate, Built
+from headwater.pipeline.records import Activate, Built, Hydration
+from headwater.sources.source import Source
 
-_PROGRAM = """
-import sys
-
-class NoPandas:  # Arrow would import it where it is installed, for a second, and not need it
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, NoPandas)
-from headwater.pipeline.building import main
-main()
-"""
-COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
+COMMAND = [sys.executable, "-P", "-c", PROGRAM]
 _log = logging.getLogger("headwater.beside")
 
 
@@ -50,41 +43,74 @@ class Beside:
         self._stopped = False
 
     def stop(self) -> None:
-        """Ends what is being built, and whatever would still begin."""
+        """Ends what is being done, and whatever would still begin."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 process.kill()
 
+    def hydrated(self, source: Source, tables: Sequence[str], since: int, progress: Progress) -> Iterator[Hydration]:
+        """The rows of these tables. Small ones are read here; large ones beside, if another process can open the
+        source."""
+        directory, address = self._layout.hydration, source.address
+        few = sys.maxsize if address is None else self._limits.build_bytes_min
+        found = {table: hydrate_few(source, table, directory, since, progress, few) for table in tables}
+        large = tuple(table for table, hydration in found.items() if hydration is None)
+        if large and address is not None:
+            found.update(self._read(reading.Order(address, large, since), progress))
+        for table, hydration in found.items():
+            yield hydration or hydrate(source, table, directory, since, progress)
+
+    def _read(self, order: reading.Order, progress: Progress) -> dict[str, Hydration]:
+        """Nothing where it did not work out."""
+        with self._errand("read", order) as directory:
+            self._run("reading", directory, None, progress)
+            read = msgspec.msgpack.decode((directory / reading.READ).read_bytes(), type=tuple[Hydration, ...])
+            for file in (file for one in read for file in one.files):
+                (directory / file).rename(self._layout.hydration / file)
+            sync_directory(self._layout.hydration)
+            shutil.rmtree(directory)
+            return dict(zip(order.tables, read, strict=True))
+        return {}
+
     def built(self, activate: Activate, partitions: tuple[int, ...], here: int) -> tuple[Built, ...]:
         """For each partition its state; nothing where the rows are few, or where it did not work out."""
         if self._bytes(activate) < self._limits.build_bytes_min:
             return ()
-        directory = self._layout.hydration / f"built-{secrets.token_hex(8)}"
-        order = Order(str(self._layout.root.resolve()), activate, partitions, self._queries, here, self._limits)
-        try:
-            directory.mkdir()
-            (directory / ORDER).write_bytes(msgspec.msgpack.encode(order))
-            return msgspec.msgpack.decode(self._run(directory), type=tuple[Built, ...])
-        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
-            shutil.rmtree(directory, ignore_errors=True)
-            if self._stopped:
-                raise HeadwaterError("expected to build a template, found the server being closed") from None
-            _log.warning("the cells build %s themselves: %s", activate.template, error)
-            return ()
+        root = str(self._layout.root.resolve())
+        order = building.Order(root, activate, partitions, self._queries, here, self._limits)
+        with self._errand("built", order) as directory:
+            self._run("building", directory, self._limits.build_ms_max / 1000)
+            return msgspec.msgpack.decode((directory / building.BUILT).read_bytes(), type=tuple[Built, ...])
+        return ()
 
     def _bytes(self, activate: Activate) -> int:
         return sum((self._layout.hydration / file).stat().st_size for file in activate.files)
 
-    def _run(self, directory: Path) -> bytes:
-        process = self._started([*COMMAND, str(directory.resolve())])
+    @contextmanager
+    def _errand(self, what: str, order: reading.Order | building.Order) -> Iterator[Path]:
+        """A directory with the order in it. What goes wrong in the block ends it, and nothing is left."""
+        directory = self._layout.hydration / f"{what}-{secrets.token_hex(8)}"
         try:
-            code = process.wait(self._limits.build_ms_max / 1000)
+            directory.mkdir()
+            (directory / building.ORDER).write_bytes(msgspec.msgpack.encode(order))
+            yield directory
+        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            if self._stopped:
+                raise HeadwaterError("expected to activate a template, found the server being closed") from None
+            _log.warning("nothing was %s beside the cells, so it is done here: %s", what, error)
+
+    def _run(self, name: str, directory: Path, timeout_s: float | None, progress: Progress | None = None) -> None:
+        process = self._started([*COMMAND, name, str(directory.resolve())])
+        try:
+            if progress is not None:
+                _follow(process, progress)
+            code = process.wait(timeout_s)
         finally:
             self._end(process)
         if code != 0:
-            raise subprocess.SubprocessError(f"the process that builds it ended with {code}")
-        return (directory / BUILT).read_bytes()
+            raise subprocess.SubprocessError(f"the process for {name} ended with {code}")
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         with process, self._lock:
@@ -97,6 +123,14 @@ class Beside:
             if self._stopped:
                 raise subprocess.SubprocessError("the server is being closed")
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             self._running.add(process)
             return process
+
+
+def _follow(process: subprocess.Popen[bytes], progress: Progress) -> None:
+    """What it says of its progress, until it ends."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        rows, _, table = line.decode().rstrip("\n").partition(" ")
+        progress(table, int(rows))

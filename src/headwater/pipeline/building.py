@@ -1,18 +1,13 @@
 """What the process beside the cells runs: it builds a template's state from the rows that were read, into files.
 
-The order lies in the directory; the files go there, and at last what was built. The process appends nothing to the log,
-and ends with its parent, of whose life it knows by its standard input.
+The order lies in the directory; the files go there, and at last what was built. The process appends nothing to the log.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 
 from headwater.model.limits import Limits
 from headwater.pipeline.layout import Layout
@@ -20,7 +15,6 @@ from headwater.pipeline.records import Activate, Built
 from headwater.pipeline.side import Side
 
 ORDER, BUILT = "order", "built"
-_NICE = 10  # cells that run meanwhile come first
 _ROUNDS_MAX = 8
 _RECORDS_FEW = 64  # a cell takes so many in one short step
 _END = 1 << 62
@@ -56,18 +50,6 @@ def _saved(sides: dict[int, Side], directory: Path) -> tuple[Built, ...]:
     return tuple(side.save(q, directory) for q, side in sides.items())
 
 
-def _end_with_parent() -> None:
-    def wait() -> None:
-        os.read(0, 1)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def main() -> None:
-    _end_with_parent()
-    os.nice(_NICE)
-    pa.set_cpu_count(1)
-    directory = Path(sys.argv[1])
+def main(directory: Path) -> None:
     order = msgspec.msgpack.decode((directory / ORDER).read_bytes(), type=Order)
     (directory / BUILT).write_bytes(msgspec.msgpack.encode(build(order, directory)))

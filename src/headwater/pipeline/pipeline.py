@@ -21,7 +21,6 @@ from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlErr
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
-from headwater.pipeline.activation import hydrate
 from headwater.pipeline.asking import explain_with, plan_followed, plan_with
 from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
@@ -75,7 +74,7 @@ class Pipeline:
     ) -> None:
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
-        self._turns, self._asking = Turns(), threading.Lock()
+        self._turns, self._capturing = Turns(), Turns()
         self._declared: dict[str, Table] = {}
         self._plans = Plans(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
         self._living = Living()
@@ -282,8 +281,7 @@ class Pipeline:
             if template.id in self._catalog.templates:
                 return
             self._living.rest(template.id)
-            with self._asking:
-                activate = self._answering(planned) if planned.strategy == WHOLISTIC else self._reading(planned)
+            activate = self._answering(planned) if planned.strategy == WHOLISTIC else self._reading(planned)
             if activate is not None:
                 self._activated(template, activate)
 
@@ -339,7 +337,8 @@ class Pipeline:
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
         if self._is_arranged(template):
             return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
-        read = [hydrate(self.source, table.name, self.layout.hydration, since, self._progress) for table in tables]
+        names = [table.name for table in tables]
+        read = self._beside.hydrated(self.source, names, since, self._progress)
         return Activate(template.id, template.sql, tuple(read))
 
     def _is_arranged(self, template: Template) -> bool:
@@ -362,9 +361,10 @@ class Pipeline:
         return tuple(range(count)) if template.keys else (home_of(template, count),)
 
     def _captured(self, name: str) -> Table:
-        table = self._catalog.tables.get(name)
-        if table is not None:
-            return table
+        with self._capturing.of(name):
+            return self._catalog.tables.get(name) or self._newly_captured(name)
+
+    def _newly_captured(self, name: str) -> Table:
         table = self.source.capture(name)
         with self.capture.lock:
             self._catalog.tables[name] = table

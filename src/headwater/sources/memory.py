@@ -25,6 +25,8 @@ _numbers = itertools.count(1)
 class MemorySource(SqliteOrigin):
     """One connection, used by one thread at a time."""
 
+    address: str | None = None
+
     def __init__(self, name: str = "") -> None:
         super().__init__()
         self.name = f"memory-{name or next(_numbers)}"

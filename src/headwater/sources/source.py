@@ -85,6 +85,7 @@ class Source(Protocol):
 
     name: str  # stable: the same database has the same name after a restart
     dialect: str
+    address: str | None  # what another process opens it by, to read its tables; none where only this one can
 
     def attach(self, directory: Path) -> None:
         """Before anything is captured: the data directory that the changes are captured into.

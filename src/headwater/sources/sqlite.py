@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from headwater.doorbell import Doorbell
 from headwater.model.errors import SourceError
@@ -39,6 +40,7 @@ class SqliteSource(SqliteOrigin):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path.absolute()
+        self.address: str | None = f"sqlite:///{quote(str(self.path))}"
         digest = hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()
         self.name = f"{self.path.stem}-{digest}"
         self._readers: list[sqlite3.Connection] = []

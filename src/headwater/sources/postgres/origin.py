@@ -56,6 +56,7 @@ class PostgresSource(Writing):
     """`changes` belongs to one thread; everything else may be called from any."""
 
     dialect = "postgres"
+    address: str | None = None  # the position of a snapshot is found in the stream, which is read here
 
     def __init__(self, url: str) -> None:
         self._sessions = Sessions(url)
