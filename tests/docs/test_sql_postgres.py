@@ -13,11 +13,13 @@ from tests.docs.pages import code_words, page
 from tests.support.postgres import VERSIONS, Servers
 
 _SCHEMA = (
-    "CREATE TABLE customers (id int PRIMARY KEY, name text, city text COLLATE ucs_basic)",  # every server has that one
+    "CREATE TABLE customers (id int PRIMARY KEY, name text, city text COLLATE ucs_basic, "  # every server has that one
+    "token uuid)",
     "CREATE TABLE orders (id bigint PRIMARY KEY, customer int, quantity int, price float8, total numeric(9,2), "
-    "note varchar(20), paid bool)",
-    "INSERT INTO customers SELECT n, 'name ' || n, 'Porto' FROM generate_series(1, 9) n",
-    "INSERT INTO orders SELECT n, 10 - n, n, 2.6, n, 'n', true FROM generate_series(1, 8) n",
+    "note varchar(20), paid bool, token uuid, day date, placed timestamptz)",
+    "INSERT INTO customers SELECT n, 'name ' || n, 'Porto', md5(n::text)::uuid FROM generate_series(1, 9) n",
+    "INSERT INTO orders SELECT n, 10 - n, n, 2.6, n, 'n', true, md5(n::text)::uuid, '2024-01-01'::date + n, "
+    "'2024-01-01 12:00+02'::timestamptz + n * '1 hour'::interval FROM generate_series(1, 8) n",
 )
 
 

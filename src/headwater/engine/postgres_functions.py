@@ -14,6 +14,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from headwater.sql.postgres.reading import uuid_of
+
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 _TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 _BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
@@ -171,6 +173,13 @@ def _rounded(kind: str) -> Callable[[float], int]:
     return to_integer
 
 
+def _uuid(text: str) -> str:
+    known = uuid_of(text)
+    if known is None:
+        raise Failed(f'invalid input syntax for type uuid: "{text}"')
+    return known
+
+
 def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
     if wanted == kind:
         return lambda a: a
@@ -182,6 +191,8 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
         return float
     if wanted == "bool":
         return bool
+    if wanted == "uuid":
+        return _uuid
     return (lambda a: "true" if a else "false") if kind == "bool" else str
 
 

@@ -21,9 +21,10 @@ from headwater.engine.postgres_functions import (
     order_of,
     real_operator,
 )
+from headwater.engine.postgres_held import held, held_column, shown
 from headwater.engine.sqlite_kernel import Selected, columns_of
 from headwater.model.schema import Table
-from headwater.model.value import Row, Type, from_array
+from headwater.model.value import Row, Type
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.kinds import kind_of
 
@@ -41,7 +42,8 @@ class PostgresKernel:
         self._runs = [_edge(compiled(expr, places), expr.type) for expr in exprs]
 
     def select(self, batch: pa.RecordBatch) -> Selected:
-        columns = [from_array(batch.column(place), type) for place, type in zip(self._places, self._types, strict=True)]
+        pairs = zip(self._places, self._types, strict=True)
+        columns = [held_column(batch.column(place), type) for place, type in pairs]
         given = zip(*columns, strict=True) if columns else [()] * batch.num_rows
         rows: list[Row] = []
         failed: dict[int, str] = {}
@@ -70,9 +72,8 @@ def is_postgres(expr: Expr) -> bool:
 
 
 def _edge(run: Run, type: Type | None) -> Run:
-    """Truth is a number where the column is one, and a number is truth."""
-    to = {Type.INTEGER: int, Type.BOOLEAN: bool}.get(type) if type is not None else None
-    return run if to is None else lambda row: None if (value := run(row)) is None else to(value)
+    show = shown(type)
+    return run if show is None else lambda row: None if (value := run(row)) is None else show(value)
 
 
 def compiled(expr: Expr, places: dict[str, int]) -> Run:
@@ -80,8 +81,9 @@ def compiled(expr: Expr, places: dict[str, int]) -> Run:
         case ColumnRef(name=name):
             place = places[name]
             return lambda row: row[place]
-        case Const(value=value):
-            return lambda row: value
+        case Const(value=value, type=type):
+            constant = held(value, type)
+            return lambda row: constant
         case Cast(arg=arg, affinity=kind):
             return _strict(cast(_own(arg), kind), [compiled(arg, places)])
         case Case():
@@ -98,11 +100,11 @@ def _own(arg: Expr) -> str:
 
 def _function(name: str) -> Callable[..., Any]:
     kind, _, sign = name.partition(" ")
+    if name in STRICT:
+        return STRICT[name]
     if kind in BOUNDS:
         return integer_operator(kind, sign)
-    if kind == "float8":
-        return real_operator(sign)
-    return STRICT[name] if name in STRICT else comparison(name)
+    return real_operator(sign) if kind == "float8" else comparison(name)
 
 
 def _strict(function: Callable[..., Any], runs: list[Run]) -> Run:

@@ -101,6 +101,7 @@ COUNTED = {  # types that are whole numbers in Arrow, though not in Python
     Type.TIMESTAMPTZ: pa.int64(),
 }
 PLAIN = frozenset({Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN})  # Arrow takes their values as they are
+ALIKE = frozenset({Type.UUID, Type.DATE, Type.TIME, Type.TIMESTAMP, Type.TIMESTAMPTZ})  # equal values look the same
 _OF_PYTHON: dict[type, Type] = {
     bool: Type.BOOLEAN,
     int: Type.INTEGER,

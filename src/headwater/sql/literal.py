@@ -13,9 +13,10 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from math import inf, isinf, nextafter
 
-from headwater.model.value import Value
+from headwater.model.value import Type, Value
 
 INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+WRITTEN = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN)  # the types of what `write` takes
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from headwater.model.value import Value, type_of
 from headwater.sql import literal
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.types import NEUTRAL, Collating, carried, compared, first_named
@@ -76,7 +77,7 @@ def _render(expr: Expr) -> _Text:
         case ColumnRef():
             return _Text(quote(expr.name), Collating(expr.collation))
         case Const():
-            return _Text(literal.write(expr.value))
+            return _Text(_constant(expr.value))
         case Cast():
             arg = _render(expr.arg)
             return _Text(f"CAST({arg.text} AS {expr.affinity})", arg.collating)
@@ -86,6 +87,12 @@ def _render(expr: Expr) -> _Text:
             return _call(expr, [_render(arg) for arg in expr.args])
         case _:
             assert_never(expr)
+
+
+def _constant(value: Value) -> str:
+    """One that SQLite has no literal for is told with its type: such stand only in names of relations."""
+    type = type_of(value)
+    return literal.write(value) if type in literal.WRITTEN else f"{type.value} {literal.write(str(value))}"
 
 
 def _case(expr: Case) -> _Text:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
-from headwater.model.value import Type
+from headwater.model.value import ALIKE, Type
 from headwater.sql.chain import chain, parts
 from headwater.sql.clauses import Answer, Attachment, Binder, Environment, Selected
 from headwater.sql.expr import Call, Case, ColumnRef, Const, Expr, Output
@@ -24,6 +24,7 @@ from headwater.sql.scope import Bound, Scope
 from headwater.sql.walk import names_in, substituted
 
 _NUMBERS = (Type.INTEGER, Type.REAL)
+_ONE_LOOK = ALIKE | {Type.TEXT, Type.BLOB}
 _HINT = "write it as a join"
 
 
@@ -168,7 +169,7 @@ def correlation(conjunct: Expr, local: frozenset[str]) -> tuple[Expr, Expr] | No
 
 
 def _comparable(left: Type | None, right: Type | None) -> bool:
-    return (left in _NUMBERS and right in _NUMBERS) or (left is right and left in (Type.TEXT, Type.BLOB))
+    return (left in _NUMBERS and right in _NUMBERS) or (left is right and left in _ONE_LOOK)
 
 
 def _refused(scope: Scope, node: exp.Expr, what: str) -> UnsupportedQuery:

@@ -22,7 +22,7 @@ from headwater.engine.operators.tally import Tally, timeline
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import ALIKE, Type
 from headwater.sql.relation import SetOperation
 
 Times = Callable[[Int64s], Int64s]  # counts of each input (n × inputs) → times in the result
@@ -155,4 +155,5 @@ def _replayed(
 
 
 def _plain(type: Type, collation: str) -> bool:
-    return type in (Type.INTEGER, Type.REAL, Type.BLOB) or (type is Type.TEXT and collation == "BINARY")
+    plain = type in ALIKE or type in (Type.INTEGER, Type.REAL, Type.BLOB)
+    return plain or (type is Type.TEXT and collation == "BINARY")

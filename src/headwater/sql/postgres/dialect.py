@@ -21,7 +21,16 @@ from headwater.sql.ordering import Term
 from headwater.sql.params import Params
 from headwater.sql.parse import span
 from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, refuse_constant_conditions
-from headwater.sql.postgres.kinds import BOOLEAN, SPELLINGS, common_kind, is_integer, is_text, kind_of, kind_of_column
+from headwater.sql.postgres.kinds import (
+    BOOLEAN,
+    PLAIN,
+    SPELLINGS,
+    common_kind,
+    is_plain,
+    is_text,
+    kind_of,
+    kind_of_column,
+)
 from headwater.sql.postgres.operators import bind, coerced, compare, settled
 from headwater.sql.postgres.write import PostgresWriter, written
 from headwater.sql.relation import RelColumn
@@ -122,8 +131,7 @@ class Postgres:
         return left.type, kind
 
     def looks_alike(self, bound: Bound) -> bool:
-        kind = kind_of(bound.expr)
-        return is_integer(kind) or is_text(kind) or kind == "bool"
+        return is_plain(kind_of(bound.expr))
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name, kind = node.name, kind_of(args[0].expr) if args else ""
@@ -132,7 +140,7 @@ class Postgres:
             return Type.INTEGER, "int8"
         if name == "sum" and kind in _SUMS:
             return Type.INTEGER, "int8"
-        if name in ("min", "max") and (is_integer(kind) or kind == "text") and args[0].expr.type is not None:
+        if name in ("min", "max") and kind in PLAIN - {"bool"} and args[0].expr.type is not None:
             return args[0].expr.type, kind
         told = kind.removeprefix("other ")
         raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
@@ -144,14 +152,14 @@ class Postgres:
         kind = kind_of(bound.expr)
         if kind == "float8":
             return OrderKey(Call("float8order", (bound.expr,), Type.INTEGER), descending, nulls_first)
-        if not (is_integer(kind) or kind in ("bool", "text")):
+        if kind not in PLAIN | {"interval"}:
             raise _unordered(scope, kind, span(ordered))
         return OrderKey(bound.expr, descending, nulls_first)
 
     def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
         """By its bytes, or those of its text: any order will do that is the same here and there."""
         kind, expr = kind_of(bound.expr), bound.expr
-        if is_integer(kind) or kind in ("bool", "text"):
+        if kind in PLAIN:
             return Term(OrderKey(expr), node)
         if expr.type is not Type.TEXT:
             raise _unordered(scope, kind, at)

@@ -1,24 +1,30 @@
 """PostgreSQL's types as the binder tells them apart, and which of them an expression is of. Pure.
 
-A *kind* is a type by its short name: bool, int2, int4, int8, float8, text. `text collate en_US` is text that is equal
-where its bytes are, and ordered as only the origin knows. `unknown` is a literal or parameter that takes the type of
-what it meets, `numeric` a number with a point. `other …` is what we pass on and do not compute with.
-A column and a cast carry their kind where SQLite's carry an affinity; of the rest it follows from how they are made.
+A *kind* is a type by its short name: bool, int2, int4, int8, float8, text, uuid, date and their like. `text collate
+en_US` is text that is equal where its bytes are, and ordered as only the origin knows. `unknown` is a literal or
+parameter that takes the type of what it meets, `numeric` a number with a point. `other …` is what we pass on and do not
+compute with. A column and a cast carry their kind where SQLite's carry an affinity; of the rest it follows from how
+they are made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import date, datetime, time
+from uuid import UUID
 
+from headwater.model.interval import Interval
 from headwater.model.schema import Column
-from headwater.model.value import Type
+from headwater.model.value import Type, Value
+from headwater.model.verbatim import Verbatim
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 
 INTEGERS = ("int2", "int4", "int8")
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "is", "isnot"})
 TRUTHS = COMPARISONS | {"and", "or", "not", "in", "like", "ilike", "starts_with"}
 BOOLEAN = Type.BOOLEAN
+MOMENTS = ("date", "time", "timestamp", "timestamptz")
 TYPES = {
     **dict.fromkeys(INTEGERS, Type.INTEGER),
     "bool": BOOLEAN,
@@ -26,24 +32,43 @@ TYPES = {
     "text": Type.TEXT,
     "unknown": Type.TEXT,
     "numeric": Type.TEXT,
+    "uuid": Type.UUID,
+    "date": Type.DATE,
+    "time": Type.TIME,
+    "timestamp": Type.TIMESTAMP,
+    "timestamptz": Type.TIMESTAMPTZ,
+    "interval": Type.INTERVAL,
 }
+PLAIN = frozenset({*INTEGERS, "bool", "text", "uuid", *MOMENTS})  # equal values look the same, and we know their order
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
-TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "float8": "double precision", "bool": "boolean"}
+TITLES = {
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "float8": "double precision",
+    "bool": "boolean",
+}
 SPELLINGS = {
     **{title: kind for kind, title in TITLES.items()},
-    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text")},
+    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text", "uuid", *MOMENTS, "interval")},
     "int": "int4",
     "varchar": "text",
     "character varying": "text",
+    "time without time zone": "time",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
 }
 _C = ("C", "POSIX")
 _VARCHAR = re.compile(r"character varying(\(\d+\))?|text")
+_PRECISION = re.compile(
+    r"(?<=^time)\(\d\)|(?<=^timestamp)\(\d\)|(?<=^interval)[ (].*"
+)  # it tells what a column rounds to
 
 
 def kind_of_column(column: Column) -> str:
     if _VARCHAR.fullmatch(column.declared) and column.type is Type.TEXT:
         return _kind_of_text(column)
-    kind = SPELLINGS.get(column.declared)
+    kind = SPELLINGS.get(_PRECISION.sub("", column.declared))
     return kind if kind and column.type in (TYPES[kind], Type.INTEGER) else f"other {column.declared}"
 
 
@@ -80,7 +105,20 @@ def _kind_of_const(expr: Const) -> str:
         case float():
             return "float8"
         case _:
-            return "text"
+            return _kind_of_value(expr.value)
+
+
+def _kind_of_value(value: Value) -> str:
+    match value:
+        case datetime():
+            return "timestamp" if value.tzinfo is None else "timestamptz"
+        case Verbatim():
+            return value.type
+        case _:
+            return _KINDS.get(type(value), "text")
+
+
+_KINDS: dict[type, str] = {UUID: "uuid", date: "date", time: "time", Interval: "interval"}
 
 
 def _kind_of_call(expr: Call) -> str:
@@ -111,6 +149,11 @@ def is_integer(kind: str) -> bool:
 
 def is_text(kind: str) -> bool:
     return kind.partition(" ")[0] == "text"
+
+
+def is_plain(kind: str) -> bool:
+    """Text of another collation too, but for its order."""
+    return kind in PLAIN or is_text(kind)
 
 
 def common_kind(exprs: Iterable[Expr]) -> str | None:

@@ -23,15 +23,18 @@ from headwater.sql.postgres.functions import FUNCTIONS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
     INTEGERS,
+    PLAIN,
     SPELLINGS,
     common_kind,
     fits,
     is_integer,
+    is_plain,
     is_text,
     kind_of,
     type_of_kind,
     wider,
 )
+from headwater.sql.postgres.reading import READ, read
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.walk import references
 
@@ -53,6 +56,7 @@ _EQUALITIES = ("=", "<>", "is", "isnot")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
+_TOLD = ("uuid",)  # `||` and concat() write them as a cast to text does
 _CASTS = {
     ("bool", "int4"),
     ("int4", "bool"),
@@ -60,7 +64,8 @@ _CASTS = {
     ("float8", "int2"),
     ("float8", "int4"),
     ("float8", "int8"),
-    *((kind, "text") for kind in INTEGERS),
+    *((kind, "text") for kind in (*INTEGERS, "uuid")),
+    ("text", "uuid"),
     *((kind, "float8") for kind in INTEGERS),
     *((one, other) for one in INTEGERS for other in INTEGERS),
 }
@@ -109,6 +114,8 @@ def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
         return _real(scope, text, at)
     if kind == "bool" and text.strip().lower() in _TRUTHS:
         return Const(_TRUTHS[text.strip().lower()], BOOLEAN)
+    if kind in READ and (value := read(text, kind)) is not None:
+        return Const(value, type_of_kind(kind))
     if kind == "unknown":
         return expr
     raise scope.refusal(f"'{text}' as {_title(kind)} is not supported yet", at)
@@ -226,7 +233,7 @@ def concatenated(scope: Scope, node: exp.DPipe) -> Bound:
 
 def as_text(scope: Scope, expr: Expr, at: Span | None) -> Expr:
     kind = kind_of(expr)
-    if is_integer(kind) and not isinstance(expr, Const):
+    if (is_integer(kind) or kind in _TOLD) and not isinstance(expr, Const):
         return Cast(expr, "text", Type.TEXT)
     if isinstance(expr, Const) and isinstance(expr.value, int) and is_integer(kind):
         return Const(str(expr.value), Type.TEXT)
@@ -276,7 +283,7 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
 
 
 def _comparable(kind: str, name: str) -> bool:
-    return is_integer(kind) or kind in ("bool", "text") or (is_text(kind) and name in _EQUALITIES)
+    return kind in PLAIN or (is_plain(kind) and name in _EQUALITIES)
 
 
 def _collation_hint(kinds: set[str]) -> str | None:
@@ -375,7 +382,7 @@ def cast(scope: Scope, node: exp.Cast) -> Bound:
     if kind == wanted or (is_text(kind) and wanted == "text"):
         return Bound(arg)
     readable = kind.startswith("other ") and wanted == "text" and arg.type is Type.TEXT
-    if (kind, wanted) not in _CASTS and not readable:
+    if (kind.partition(" ")[0], wanted) not in _CASTS and not readable:
         raise scope.refusal(f"CAST of {_title(kind)} to {wanted} is not supported yet", at)
     return Bound(Cast(arg, wanted, type_of_kind(wanted)))
 
@@ -457,7 +464,7 @@ def _extreme(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
     """NULLs are left out. Doubles have an order of their own."""
     branches = alike(scope, args, span(node))
     kind = common_kind(branches) or "text"
-    if not (is_integer(kind) or kind == "text"):
+    if kind not in PLAIN - {"bool"}:
         raise scope.refusal(f"{node.name}() of {_title(kind)} is not supported yet", span(node))
     return Call(node.name, tuple(branches), type_of_kind(kind))
 

@@ -1,0 +1,97 @@
+"""Live queries on PostgreSQL that compare, join, group and order by types beyond numbers and text: followed, and right.
+
+Rows come, change and go at random; after each round every query is held against the origin's own answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+
+import headwater
+from tests.support.fuzz import MULTIPLIER
+from tests.support.postgres import VERSIONS, Servers
+
+pytestmark = pytest.mark.slow
+
+_SCHEMA = (
+    "CREATE TABLE users (id uuid PRIMARY KEY, friend uuid, born date)",
+    "CREATE TABLE visits (id uuid PRIMARY KEY, who uuid REFERENCES users, at timestamptz, day date, clock time)",
+)
+_USERS = [UUID(int=n * 0x1111_2222_3333_4444_5555_6666_7777) for n in range(1, 7)]
+_QUERIES = (
+    "SELECT * FROM users ORDER BY id LIMIT 3",
+    "SELECT friend, count(*) AS n FROM users GROUP BY friend",
+    f"SELECT id FROM users WHERE friend = '{_USERS[0]}'",
+    f"SELECT id FROM users WHERE friend IN ('{_USERS[0]}', '{_USERS[3]}') ORDER BY friend DESC, id",
+    f"SELECT id FROM users WHERE id > '{_USERS[2]}'::uuid",
+    "SELECT u.id, f.id AS friend FROM users u JOIN users f ON f.id = u.friend",
+    "SELECT u.id, count(v.id) AS visits FROM users u LEFT JOIN visits v ON v.who = u.id GROUP BY u.id",
+    "SELECT DISTINCT who FROM visits",
+    "SELECT id FROM users EXCEPT SELECT who FROM visits",
+    "SELECT id FROM users u WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.who = u.id)",
+    "SELECT id, friend IN (SELECT who FROM visits) AS busy FROM users",
+    "SELECT id, (SELECT count(*) FROM visits v WHERE v.who = u.id) AS n FROM users u",
+    "SELECT count(DISTINCT friend) AS n FROM users",
+)
+
+
+@pytest.fixture(params=VERSIONS)
+def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
+    server = servers[request.param]
+    with server.database() as database:
+        with server.connect(database) as db:
+            for statement in _SCHEMA:
+                db.execute(statement.encode())
+        yield server.url(database)
+
+
+def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
+    chance = random.Random(11)
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db, psycopg.connect(url, autocommit=True) as own:
+        _write(own, chance)
+        lives = {sql: db.query(sql, live=True) for sql in _QUERIES}
+        assert [sql for sql, live in lives.items() if live.strategy != "incremental"] == []
+        for _ in range(3 * MULTIPLIER):
+            _write(own, chance)
+            end = db.position()
+            for live in lives.values():
+                assert live.wait(end, timeout=30)
+                assert live.reason is None
+                db.verify(live)
+
+
+def test_queries_that_differ_in_a_constant_share_a_plan(url: str, tmp_path: Path) -> None:
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
+        for sql, one, other in _SHARING:
+            assert db.explain(sql, one).splitlines()[0] == db.explain(sql, other).splitlines()[0], sql
+
+
+_SHARING: tuple[tuple[str, object, object], ...] = (
+    ("SELECT id FROM users WHERE friend = $1", _USERS[0], str(_USERS[1])),
+    ("SELECT u.id FROM users u JOIN visits v ON v.who = u.id WHERE v.who = $1", _USERS[0], _USERS[1]),
+    ("SELECT count(*) AS n FROM visits WHERE who = $1", _USERS[0], _USERS[1]),
+    ("SELECT id FROM users WHERE id > $1", _USERS[0], _USERS[1]),
+)
+
+
+def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) -> None:
+    for _ in range(chance.randrange(1, 12)):
+        user, friend = chance.choice(_USERS), chance.choice([*_USERS, None])
+        born = chance.choice(["2024-02-29", "1999-12-31", "infinity", None])
+        db.execute(
+            "INSERT INTO users VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET friend = excluded.friend, "
+            "born = excluded.born",
+            (user, friend, born),
+        )
+        at = chance.choice(["2024-02-29 23:59:59.5+00", "2023-12-31 23:00-05", "-infinity", None])
+        clock = chance.choice(["00:00", "12:30:01.25", "24:00", None])
+        visit = UUID(int=chance.randrange(12))
+        db.execute("DELETE FROM visits WHERE id = %s", (visit,))
+        if chance.random() < 0.7:
+            db.execute("INSERT INTO visits VALUES (%s, %s, %s, %s, %s)", (visit, user, at, born, clock))
