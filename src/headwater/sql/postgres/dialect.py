@@ -140,7 +140,7 @@ class Postgres:
             return Type.INTEGER, "int8"
         if name == "sum" and kind in _SUMS:
             return Type.INTEGER, "int8"
-        if name in ("min", "max") and kind in PLAIN - {"bool"} and args[0].expr.type is not None:
+        if name in ("min", "max") and kind in PLAIN - {"bool", "uuid"} and args[0].expr.type is not None:
             return args[0].expr.type, kind
         told = kind.removeprefix("other ")
         raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
