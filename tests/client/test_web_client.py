@@ -148,13 +148,13 @@ def test_a_lost_socket_is_opened_again_and_every_query_resumes(page: Page) -> No
 
 def test_old_rows_stay_through_a_resync_until_the_fresh_result(page: Page) -> None:
     body = """
-      const live = db.query("A", null, { onChange: () => log.push([live.state, live.rows[0].n]) });
+      const live = db.query("A", null, { onChange: () => log.push([live.state, live.rows[0].n, live.reason]) });
       wire.say(result("q1", 5, [[1, 0]]), { type: "ready", id: "q1", position: 5 });
       wire.say({ type: "resync", id: "q1", reason: "overflow" }, { type: "progress", position: 8 });
       wire.say(result("q1", 9, [[1, 9]]), { type: "progress", position: 9 });
       return log;
     """
-    assert played(page, body) == [["ready", 0], ["stale", 0], ["ready", 9]]
+    assert played(page, body) == [["ready", 0, None], ["stale", 0, "overflow"], ["ready", 9, None]]
 
 
 def test_an_emission_that_does_not_follow_makes_the_client_ask_for_a_fresh_result(page: Page) -> None:

@@ -1,5 +1,5 @@
 """What may happen to a PostgreSQL server, to the network and to us: no change is lost and none is seen twice, or the
-live query ends with the reason and may be subscribed anew."""
+live query says why it begins anew, and does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,19 @@ import pytest
 
 import headwater
 from headwater.client.live import LiveResult
-from headwater.model.emission import Emission, apply
+from headwater.model.emission import Diff, Emission, Result, apply
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.sources.postgres.publishing import name_for
-from tests.support.databases import place, rows
+from tests.support.databases import WAYS, place, rows
 from tests.support.postgres import VERSIONS, Postgres, Servers
 from tests.support.processes import eventually, served
 from tests.support.proxy import Proxy
 
 SQL = "SELECT id, total FROM orders ORDER BY id"
+_CREATE = "CREATE TABLE orders (id serial PRIMARY KEY, total int)"
+_FILL = "INSERT INTO orders (total) SELECT n FROM generate_series(1, 20) n"
+_SMALL = {"max_slot_wal_keep_size": "1MB", "max_wal_size": "2MB", "min_wal_size": "2MB", "wal_keep_size": "0"}
 NEWEST = pytest.mark.parametrize("server", VERSIONS[-1:], indirect=True)  # processes of our own take a while to start
 _PATIENCE_S = 30.0
 
@@ -39,8 +43,8 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> Postgres:
 def url(server: Postgres) -> Iterator[str]:
     with server.database() as database:
         with server.connect(database) as db:
-            db.execute("CREATE TABLE orders (id serial PRIMARY KEY, total int)")
-            db.execute("INSERT INTO orders (total) SELECT n FROM generate_series(1, 20) n")
+            db.execute(_CREATE)
+            db.execute(_FILL)
         yield server.url(database)
 
 
@@ -134,10 +138,39 @@ def test_a_disk_that_is_full(url: str, tmp_path: Path) -> None:
         assert ours.status()["failure"] is None
 
 
-def _closed(live: LiveResult) -> str:
-    eventually(lambda: live.state == "closed", _PATIENCE_S)
-    assert live.reason is not None
-    return live.reason
+@dataclass(slots=True)
+class Resynced:
+    """A live query that is told the reason why it begins anew, and what it was told from then on."""
+
+    live: LiveResult
+    reasons: list[str] = field(default_factory=list)
+    told: list[Emission | None] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, live: LiveResult, monkeypatch: pytest.MonkeyPatch) -> Resynced:
+        here, resync = cls(live), live.resync
+
+        def resynced(reason: str) -> None:
+            here.reasons.append(reason)
+            resync(reason)
+
+        monkeypatch.setattr(live, "resync", resynced)
+        live.listen(here.told.append)
+        return here
+
+    def once(self, url: str, reason: str) -> None:
+        """One reason, then one fresh result; from there on it goes on as before."""
+        eventually(lambda: self.reasons and self.live.state == "ready", _PATIENCE_S)
+        [said] = self.reasons
+        assert reason in said
+        assert (self.live.resyncs, self.live.reason) == (1, None)
+        fresh = len(self.told)
+        assert [type(one) for one in self.told if not isinstance(one, Diff)] == [type(self.told[-1])] == [Result]
+        Following(self.live).agrees(url)
+        following = Following(self.live)
+        _written(url, "UPDATE orders SET total = total + 1 WHERE id < 5", "INSERT INTO orders (total) VALUES (1)")
+        following.agrees(url)
+        assert {type(one) for one in self.told[fresh:]} == {Diff}
 
 
 def _slot_dropped(url: str) -> bool:
@@ -157,13 +190,65 @@ def _again(db: Any, url: str) -> None:
     following.agrees(url)
 
 
-def test_a_slot_that_is_dropped_by_hand(url: str, tmp_path: Path) -> None:
-    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
-        live = db.query(SQL, live=True)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sql", [SQL, "SELECT id, max(total) OVER (PARTITION BY id) AS total FROM orders ORDER BY id"])
+def test_a_slot_that_is_dropped_by_hand(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, sql: str
+) -> None:
+    """Followed by us or answered by the origin, here or over a WebSocket: the same live query goes on."""
+    with place(way, tmp_path, url=url) as here:
+        resynced = Resynced.of(here.db.query(sql, live=True), monkeypatch)
         eventually(lambda: _slot_dropped(url))
         _written(url, "DELETE FROM orders WHERE id = 3")
-        assert "slot" in _closed(live)
-        _again(db, url)
+        resynced.once(url, "slot")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_slot_that_the_server_takes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Overtaken by `max_slot_wal_keep_size`, for real."""
+    server = Postgres(version, _SMALL, segment_mib=1)
+    try:
+        server.start()
+        _written(server.url(), _CREATE, _FILL)
+        with place("embedded", tmp_path, url=server.url()) as here:
+            resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
+            with here.server.pipeline.capture.lock:  # nothing is taken over
+                _overtake(server.url())
+            resynced.once(server.url(), "overtaken")
+    finally:
+        server.remove()
+
+
+def _overtake(url: str) -> None:
+    _written(url, "CREATE TABLE other (n int, filler text)", "DELETE FROM orders WHERE id = 3")
+    fill = "INSERT INTO other SELECT n, repeat('x', 500) FROM generate_series(1, 5000) n"
+    with psycopg.connect(url, autocommit=True) as db:
+        status = "SELECT wal_status FROM pg_replication_slots"
+        for _ in range(20):
+            if db.execute(status.encode()).fetchall() == [("lost",)]:
+                return
+            for statement in (fill, "SELECT pg_switch_wal()", "CHECKPOINT"):
+                db.execute(statement.encode())
+    raise AssertionError("the slot was never lost")
+
+
+def test_two_queries_whose_origin_cannot_be_reached_for_a_while(
+    server: Postgres, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join of two lost tables among them. A table that is gone by then ends its query, and no other."""
+    _written(url, "CREATE TABLE notes (id int PRIMARY KEY, note text)", "INSERT INTO notes VALUES (1, 'one')")
+    with place("embedded", tmp_path, url=url) as here:
+        resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
+        joined = here.db.query("SELECT o.id, o.total, n.note FROM orders o JOIN notes n ON n.id = o.id", live=True)
+        with here.server.pipeline.capture.lock:
+            eventually(lambda: _slot_dropped(url))
+            _written(url, "UPDATE orders SET total = 77 WHERE id = 1")
+            server.stop()
+        eventually(lambda: here.server.pipeline.capture.failure)
+        server.start()
+        resynced.once(url, "slot")
+        eventually(lambda: joined.state == "ready", _PATIENCE_S)
+        assert rows(joined) == [{"id": 1, "total": 78, "note": "one"}]
 
 
 def test_a_slot_that_is_dropped_while_we_are_away(url: str, tmp_path: Path) -> None:
@@ -175,28 +260,53 @@ def test_a_slot_that_is_dropped_while_we_are_away(url: str, tmp_path: Path) -> N
         _again(db, url)
 
 
-@pytest.mark.parametrize("statement", ["DROP PUBLICATION {}", "ALTER PUBLICATION {} DROP TABLE orders"])
-def test_a_publication_that_somebody_else_alters(url: str, tmp_path: Path, statement: str) -> None:
-    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
+@NEWEST
+def test_a_slot_that_is_dropped_while_we_are_down_and_clients_wait(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come back with the `seq` they had, and nothing follows from it any more."""
+    with served(url, tmp_path, runner="inline") as ours, headwater.connect(ours.url) as db:
         live = db.query(SQL, live=True)
+        _written(url, "UPDATE orders SET total = 5 WHERE id = 1")
+        Following(live).agrees(url)
+        ours.kill()
+        eventually(lambda: _slot_dropped(url))
+        _written(url, "DELETE FROM orders WHERE id = 3")
+        ours.start()
+        Following(live).agrees(url)
+
+
+@pytest.mark.parametrize("statement", ["DROP PUBLICATION {}", "ALTER PUBLICATION {} DROP TABLE orders"])
+def test_a_publication_that_somebody_else_alters(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
+        resynced = Resynced.of(db.query(SQL, live=True), monkeypatch)
         _written(url, statement.format(name_for(tmp_path)), "DELETE FROM orders WHERE id = 3")
-        assert "publication" in _closed(live)
-        _again(db, url)
+        resynced.once(url, "publication")
 
 
-def test_a_slot_that_holds_back_more_than_the_limit(url: str, tmp_path: Path) -> None:
+def test_a_slot_that_holds_back_more_than_the_limit(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with place("embedded", tmp_path, url=url, limits=Limits(slot_lag_bytes_max=200_000)) as here:
-        live = here.db.query(SQL, live=True)
+        resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
         pipeline = here.server.pipeline
         with pipeline.capture.lock:  # nothing is taken over
             _written(url, "INSERT INTO orders (total) SELECT n FROM generate_series(1, 5000) n")
             pipeline.watch_lag()
             assert here.db.status()["source_lag_bytes"] > 200_000
-        assert "more than 200,000" in _closed(live)
-        assert "subscribe again" in str(live.reason)
-        _again(here.db, url)
+        resynced.once(url, "more than 200,000")
         pipeline.watch_lag()
         assert here.db.status()["source_lag_bytes"] < 200_000
+
+
+def test_a_table_that_is_gone_when_it_shall_begin_anew(url: str, tmp_path: Path) -> None:
+    with place("embedded", tmp_path, url=url) as here:
+        live = here.db.query(SQL, live=True)
+        with here.server.pipeline.capture.lock:
+            eventually(lambda: _slot_dropped(url))
+            _written(url, "DROP TABLE orders")
+        eventually(lambda: live.state == "closed", _PATIENCE_S)
+        assert "orders" in str(live.reason)
 
 
 def test_a_first_read_that_is_interrupted(url: str, tmp_path: Path) -> None:

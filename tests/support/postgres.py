@@ -76,7 +76,9 @@ VERSIONS = tuple(version for version in ("15" if "15" in BINARIES else "16", "18
 class Postgres:
     """One server. `url()` names a database of it. Settings of None are left to the server's own files."""
 
-    def __init__(self, version: str, settings: Mapping[str, str | None] | None = None) -> None:
+    def __init__(
+        self, version: str, settings: Mapping[str, str | None] | None = None, *, segment_mib: int = 16
+    ) -> None:
         self.version = version
         self._settings = {**_SETTINGS, **(settings or {})}
         self._bin = BINARIES[version]
@@ -92,9 +94,8 @@ class Postgres:
             self.port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
         self._free: list[str] = []
-        self._run(
-            "initdb", "-D", str(self.root / "data"), "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N"
-        )
+        where, wal = ["-D", str(self.root / "data")], f"--wal-segsize={segment_mib}"
+        self._run("initdb", *where, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N", wal)
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"

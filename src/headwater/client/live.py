@@ -183,6 +183,12 @@ class LiveResult:
         if self._phase == "ready":
             self._phase = "stale"
 
+    def resync(self, reason: str) -> None:
+        """Changes are missing; a fresh result follows, and until then the rows are those before."""
+        self.resyncs += 1
+        self._ready_at, self.reason = None, reason
+        self.stale()
+
     def failed(self, reason: str) -> None:
         """The origin would raise for this query just now: the rows, if there are any, are those before."""
         self._phase, self.reason = "stale", reason

@@ -46,9 +46,9 @@ class ClientSession:
     def resync(self, subscription: str, reason: str) -> None:
         with self.changed:
             if live := self.lives.get(subscription):
-                live.reason = reason
-                live.stale()
+                live.resync(reason)
                 self._touched.add(subscription)
+                self.changed.notify_all()
 
     def failed(self, subscription: str, reason: str) -> None:
         with self.changed:

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
+from headwater.engine.index import Ending
 from headwater.engine.order import longest_rising
 from headwater.engine.replay import Edit, block_of
 from headwater.model.keys import hash_encoded
@@ -71,11 +72,11 @@ class Answers:
             self._outbox.index.append(Entry(instance, tx, window.prev, "diff", window.template))
             self._add(instance, window, [_edit(instance, tx, pair, old, new, window.ordered) for pair in pairs], old)
 
-    def close(self, instance: int, tx: int, reason: str) -> None:
+    def close(self, instance: int, tx: int, reason: str, how: Ending = "closed") -> None:
         """Where there is a reason, subscribers are told."""
         window = self._windows.pop(instance, None)
         if window is not None and reason:
-            self._outbox.index.append(Entry(instance, tx, window.seq, "closed", window.template, reason))
+            self._outbox.index.append(Entry(instance, tx, window.seq, how, window.template, reason))
 
     def _emit_whole(self, instance: int, window: Answered) -> None:
         """Once a step, however often it is asked for: two would be read as one, with every row twice."""

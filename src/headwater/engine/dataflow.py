@@ -21,6 +21,7 @@ from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge, since, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
 from headwater.engine.identity import Multiset, key_hashes, row_hashes
+from headwater.engine.index import Ending
 from headwater.engine.linear import linear
 from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.operators.contents import share_contents, share_files
@@ -131,10 +132,10 @@ class Dataflow:
             group.ranked = None
             self._hydrate(live, group)
 
-    def drop(self, table: str, tx: int, reason: str) -> list[int]:
+    def drop(self, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
         """The instances that end with their table, or with a relation over it; each is told why."""
         over = self._relations_over(table)
-        ended = [window for name in {table, *over} for window in self._drop(name, tx, reason)]
+        ended = [window for name in {table, *over} for window in self._drop(name, tx, reason, how)]
         return [window.instance.id for window in ended]
 
     def expel(self, name: str, tx: int, reason: str) -> None:
@@ -179,15 +180,15 @@ class Dataflow:
         if gone.relation is not None and not over:
             self._shapes.pop(gone.table, None)
 
-    def _end(self, window: Window, tx: int, reason: str) -> None:
-        entry = Entry(window.instance.id, tx, window.seq, "closed", window.group.template, reason)
+    def _end(self, window: Window, tx: int, reason: str, how: Ending = "closed") -> None:
+        entry = Entry(window.instance.id, tx, window.seq, how, window.group.template, reason)
         self._outbox.index.append(entry)
         self.unsubscribe(window.instance.id)
 
-    def _drop(self, table: str, tx: int, reason: str) -> list[Window]:
+    def _drop(self, table: str, tx: int, reason: str, how: Ending) -> list[Window]:
         ended = [window for window in self._windows.values() if self._template(window).table == table]
         for window in ended:
-            self._end(window, tx, reason)
+            self._end(window, tx, reason, how)
         self._live = {id: live for id, live in self._live.items() if live.template.table != table}
         self._served = {place: each for place, each in self._served.items() if place[0] != table}
         self._arrangements = {place: each for place, each in self._arrangements.items() if place[0] != table}

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
-Kind = Literal["result", "diff", "error", "closed"]
+Kind = Literal["result", "diff", "error", "closed", "lost"]
+Ending = Literal["closed", "lost"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _CODES: dict[str, int] = {kind: code for code, kind in enumerate(_KINDS)}
 
@@ -25,6 +26,7 @@ class Entry(NamedTuple):
 
     A `result` asked for by `snapshot` repeats the tx and prev of the last emission: it does not advance the chain.
     An `error` does; while a window is in error it emits nothing, and the `result` that ends it follows in the chain.
+    `closed` and `lost` end the chain: the latter because changes are missing, so that the window may begin anew.
     """
 
     instance: int

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.gateway.history import Budget
+from headwater.gateway.renewing import Renewing
 from headwater.gateway.window import Resume, Window
 from headwater.log.record import offset_of
 from headwater.log.segment import SegmentReader
@@ -121,14 +122,17 @@ class Hub:
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
         self.subscriptions = 0
         self._quiet_at = 0.0
+        self._renewing = Renewing(pipeline.subscribe, pipeline.is_reachable, self._is_wanted, self._refused)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-hub", daemon=True)
 
     def start(self) -> None:
+        self._renewing.start()
         self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
+        self._renewing.stop()
         if self._thread.is_alive():
             self._thread.join()
         for cell in self.cells:
@@ -220,11 +224,19 @@ class Hub:
             with self._lock:
                 for one in first:
                     self.unsubscribe(one.session, one.id, forget=True)
-                    self._windows.pop(one.planned.instance.id, None)
-                    for other in list(self._by_instance.get(one.planned.instance.id, ())):
-                        self._closer(other, error.message)()
+                    self._refused(one.planned, error.message)
             return error
         return None
+
+    def _refused(self, planned: Planned, reason: str) -> None:
+        """A window that does not begin: whoever waits for it is told why."""
+        with self._lock:
+            self._windows.pop(planned.instance.id, None)
+            for subscription in list(self._by_instance.get(planned.instance.id, ())):
+                self._closer(subscription, reason)()
+
+    def _is_wanted(self, planned: Planned) -> bool:
+        return planned.instance.id in self._by_instance
 
     def unsubscribe(self, session: Session, id: str, *, forget: bool = False) -> None:
         """The last one to leave lets the window linger a while, for whoever reconnects."""
@@ -343,7 +355,7 @@ class Hub:
             self._idle.setdefault(event.instance, time.monotonic() + _LINGER_S)
             return
         if event.emission is None:
-            self._ended(window, event)
+            (self._lost if event.kind == "lost" else self._ended)(window, event)
             return
         emission = as_swap(event.emission) if isinstance(event.emission, Diff) else event.emission
         try:
@@ -413,6 +425,18 @@ class Hub:
         if subscription and window and not subscription.started and window.state and window.reason is None:
             self._begin(subscription, window)
 
+    def _lost(self, window: Window, event: Event) -> None:
+        """Changes are missing that cannot be had any more: subscribers keep what they have until it has begun anew."""
+        window.forget()
+        subscriptions = list(self._by_instance.get(event.instance, ()))
+        for subscription in subscriptions:
+            subscription.started, subscription.resume = False, None
+            subscription.session.inbox.append(Due(event.tx, _resyncing(subscription, event.reason)))
+        if subscriptions:
+            self._renewing.renew(subscriptions[0].planned)
+        else:
+            self._over(window)
+
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):
             end = self._closer if event.kind == "closed" else _failing
@@ -421,9 +445,12 @@ class Hub:
                 self._pipeline.lost(subscription.planned)
         window.reason = event.reason if window.asked else None
         if event.kind == "closed":
-            self._windows.pop(window.instance, None)
-            self._idle.pop(window.instance, None)
-            self._pipeline.ended(window.instance)
+            self._over(window)
+
+    def _over(self, window: Window) -> None:
+        self._windows.pop(window.instance, None)
+        self._idle.pop(window.instance, None)
+        self._pipeline.ended(window.instance)
 
     def _closer(self, subscription: Subscription, reason: str) -> Callable[[], None]:
         def close() -> None:
@@ -504,3 +531,7 @@ class Hub:
 
 def _failing(subscription: Subscription, reason: str) -> Callable[[], None]:
     return lambda: subscription.session.sink.failed(subscription.id, reason)
+
+
+def _resyncing(subscription: Subscription, reason: str) -> Callable[[], None]:
+    return lambda: subscription.session.sink.resync(subscription.id, reason)

@@ -52,6 +52,11 @@ class Window:
             raise
         return True
 
+    def forget(self) -> None:
+        """What it held is right no more, and nothing follows from it."""
+        self.state = self.reason = None
+        self.history.emissions.clear()
+
     def _replace(self, result: Result) -> bool:
         """A snapshot of what we have is no news; a result that starts a new chain replaces everything."""
         if not self.asked or (self.state is not None and result.seq <= self.state.seq):

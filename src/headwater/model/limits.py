@@ -33,7 +33,7 @@ class Limits:
     inbox_emissions_max: int = 1 << 16  # of a session, that wait for the slowest of its cells; it is resynced
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
-    slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries end
+    slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries begin anew
     heartbeat_ms: int = 1_000  # progress is sent no later
 
 

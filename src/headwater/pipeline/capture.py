@@ -149,7 +149,7 @@ class Capture:
             del self.tables[name]
         else:
             self.tables[name] = change.after
-        control = Schema(name, change.after, change.reason, _retyped(known, change.after))
+        control = Schema(name, change.after, change.reason, _retyped(known, change.after), change.lost)
         self._writer.append(*encode_control(control))
         self._on_schema(control)
 

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from headwater.engine.dataflow import Dataflow, Rows, blaming
 from headwater.engine.edits import Emitted, Entry
-from headwater.engine.index import NOTHING, Index
+from headwater.engine.index import NOTHING, Ending, Index
 from headwater.engine.params import home
 from headwater.log.frame import Frame
 from headwater.log.record import Kind, Record, tx_of
@@ -270,8 +270,8 @@ class Cell:
                 self._activate(activate, record.offset)
             case Subscribe() as subscribe:
                 self._subscribe(subscribe, record.offset)
-            case Unsubscribe(instance, reason):
-                self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason)
+            case Unsubscribe(instance, reason, lost):
+                self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
                 self._end(instance)
             case Answer(instance, position, rows):
                 self._positions[tx_of(record.offset, 0)] = position
@@ -295,7 +295,7 @@ class Cell:
 
     def _reshape(self, schema: Schema, tx: int) -> None:
         for gone in self._dataflow.reshaped(schema.after) if schema.after is not None else [schema.table]:
-            self._dataflow.drop(gone, tx, schema.reason)
+            self._dataflow.drop(gone, tx, schema.reason, _ending(schema.lost))
         if schema.after is not None:
             self._dataflow.define(schema.after)
 
@@ -375,3 +375,8 @@ class Cell:
         self._boots.pop(instance, None)
         self._dataflow.unsubscribe(instance)
         self._dataflow.answers.unsubscribe(instance)
+
+
+def _ending(lost: bool) -> Ending:
+    """How a window ends: for good, or to begin anew."""
+    return "lost" if lost else "closed"

@@ -52,7 +52,7 @@ from headwater.pipeline.turns import Turns
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
 from headwater.plan.wholistic import WHOLISTIC, Requeried
-from headwater.sources.source import Source
+from headwater.sources.source import Lost, Source
 from headwater.sql.params import Given
 
 _LEASE_S = 60.0
@@ -204,6 +204,14 @@ class Pipeline:
             if one.strategy == WHOLISTIC:
                 self._requery.watch(self._requeried[one.instance.id])
 
+    def is_reachable(self) -> bool:
+        """The origin answers."""
+        try:
+            self.source.position()
+        except SourceError:
+            return False
+        return True
+
     def unsubscribe(self, *instances: int) -> None:
         self._append_many(Unsubscribe(instance) for instance in instances)
         for instance in instances:
@@ -235,8 +243,7 @@ class Pipeline:
         self._append_many(Release(template) for template in templates)
 
     def watch_lag(self) -> None:
-        """An origin that keeps too much for us is freed of it: live queries end and may begin anew, its disk may not
-        fill."""
+        """An origin that keeps too much for us is freed of it: live queries begin anew, its disk does not fill."""
         self.source_lag_bytes = self.source.lag_bytes()
         limit = self.limits.slot_lag_bytes_max
         if self.source_lag_bytes > limit:
@@ -304,8 +311,8 @@ class Pipeline:
         self._catalog.write(self.layout.catalog)
         return None
 
-    def _give_up(self, instance: int, reason: str) -> None:
-        self._append(Unsubscribe(instance, reason))
+    def _give_up(self, instance: int, reason: str, lost: bool = False) -> None:
+        self._append(Unsubscribe(instance, reason, lost))
         self._requery.forget(instance)
 
     def _log_answer(self, instance: int, position: int, rows: Sequence[Row]) -> int:
@@ -378,7 +385,7 @@ class Pipeline:
         self._plans.forget()
         if schema.after is None:
             for instance in self._requery.reading(schema.table):
-                self._give_up(instance, schema.reason)
+                self._give_up(instance, schema.reason, schema.lost)
             self._catalog.forget(schema.table)
             self.capture.tables = self._catalog.tables
         elif schema.retyped:
@@ -390,7 +397,7 @@ class Pipeline:
         try:
             self.source.capture(name)
         except SourceError as error:
-            self._append(Schema(name, None, error.message))
+            self._append(Schema(name, None, error.message, lost=isinstance(error, Lost)))
             self._catalog.forget(name)
 
     # — the catalog and the log

@@ -87,10 +87,12 @@ class Subscribe(msgspec.Struct, frozen=True):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
-    """With a reason, its subscribers are told that it is over."""
+    """With a reason, its subscribers are told that it is over; or, where the changes it was made of were `lost`, that
+    it must begin anew."""
 
     instance: int
     reason: str = ""
+    lost: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -108,6 +110,7 @@ class Schema(msgspec.Struct, frozen=True):
     after: Table | None
     reason: str
     retyped: bool = False  # a column that was there has another type now
+    lost: bool = False  # the table is there still, but not its changes: its subscriptions may begin anew
 
 
 class Tick(msgspec.Struct, frozen=True):

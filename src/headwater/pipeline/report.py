@@ -38,7 +38,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to one window: an emission, or (with none) an error or its end, with the reason."""
+    """What happened to one window: an emission, or (with none) an error or its end, with the reason. What
+    is `lost` may begin anew."""
 
     instance: int
     tx: int
@@ -77,7 +78,7 @@ def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
         mine[entry.template].append(entry)
     emissions = {template: _emissions(emitted, template, each, report, gen, names) for template, each in mine.items()}
     for entry in entries:
-        if entry.kind in ("error", "closed"):
+        if entry.kind in ("error", "closed", "lost"):
             yield Event(entry.instance, entry.tx, entry.kind, None, entry.reason)
         elif (read := emissions[entry.template]) is not None:
             yield Event(entry.instance, entry.tx, entry.kind, next(read))

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from headwater.model.change import Transaction
+from headwater.model.errors import SourceError
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
 
@@ -27,13 +28,18 @@ class SchemaChange:
     No `after`: the table is gone, and `reason` is what its subscribers are told. `position` is at least that of every
     transaction reported before it and at most that of the next one. It may be equal to the former, and then the change
     is reported again to whoever asks for changes after that position: known by its `after.schema_id`, which grows with
-    every change of the table.
+    every change of the table. `lost`: the table is there, only its changes since are not; it may be captured anew.
     """
 
     position: int
     before: Table
     after: Table | None
     reason: str
+    lost: bool = False
+
+
+class Lost(SourceError):
+    """What was committed to a captured table since cannot be had any more. It may be captured anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,10 @@ class Source(Protocol):
         """The tables as the origin has them now. Ours are not among them."""
 
     def capture(self, table: str) -> Table:
-        """From here on the table's changes are reported, also after a restart. Asking twice is asking once."""
+        """From here on the table's changes are reported, also after a restart. Asking twice is asking once.
+
+        `Lost` where those since the last time are not to be had any more: said until `changes` was asked for.
+        """
 
     def changes(self, after: int, timeout_s: float) -> list[Transaction | SchemaChange]:
         """What was committed after a position, in commit order; waits for something, but no longer than the timeout.

@@ -17,7 +17,7 @@ from headwater.model.errors import SourceError
 from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.publishing import name_for
-from headwater.sources.source import SchemaChange
+from headwater.sources.source import Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.postgres import Postgres
 
@@ -182,7 +182,9 @@ def test_a_slot_dropped_by_hand(source: PostgresSource, db: Db) -> None:
     _cut(db)
     _wait(lambda: _dropped(db))
     db.execute("DELETE FROM t WHERE id = 3")
-    assert "and with it the changes since" in _ended(source, replica.position).reason
+    ended = _ended(source, replica.position)
+    assert "and with it the changes since" in ended.reason
+    assert ended.lost
     _goes_on(source, db)
 
 
@@ -196,7 +198,7 @@ def test_a_slot_dropped_while_we_were_away(source: PostgresSource, db: Db, url: 
     for _ in range(2):  # what it knows of the table is not forgotten before the end of it is durable
         again = PostgresSource(url)
         again.attach(tmp_path)
-        with pytest.raises(SourceError, match="was dropped, and with it the changes since"):
+        with pytest.raises(Lost, match="was dropped, and with it the changes since"):
             again.capture("t")
         again.close()
     again = PostgresSource(url)
@@ -261,6 +263,7 @@ def test_a_table_taken_out_of_the_publication(source: PostgresSource, db: Db, tm
     while not _ends(found):
         found += source.changes(replica.position, 0.1)
     assert "publication" in _ends(found)[0].reason
+    assert _ends(found)[0].lost
     source.capture("t")
     replica = Replica(source, "t")
     db.execute("DELETE FROM t WHERE id < 10")

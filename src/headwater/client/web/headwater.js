@@ -125,7 +125,7 @@ export class Connection {
       case "result": case "diff": case "swap": return this.#hold(live, decodeEmission(message));
       case "ready": return this.#ready(live, message);
       case "progress": return this.#advance(message.position);
-      case "resync": return live.interrupt();
+      case "resync": return live.interrupt(message.reason);
       case "error": return this.#fail(live, new HeadwaterError(message));
       case "closed": return this.#end(live, message.reason);
       default: return; // pong, and what a newer server may say
@@ -248,6 +248,7 @@ export class LiveResult {
   strategy = null;
   pending = []; // emissions that wait for `progress`
   isReady = false;
+  reason = null; // why it is stale, where the server said
 
   #connection;
   #held = EMPTY;
@@ -292,7 +293,7 @@ export class LiveResult {
   settle(position) {
     const [before, state] = [this.#held, this.state];
     while (this.pending.length > 0 && this.pending[0].position <= position) this.#take(this.pending.shift());
-    if (this.isReady) this.state = "ready";
+    if (this.isReady) Object.assign(this, { state: "ready", reason: null });
     return this.#held !== before || this.state !== state;
   }
 
@@ -301,9 +302,10 @@ export class LiveResult {
   }
 
   /** The thread is lost: what is shown stays until it is taken up again or a fresh result is here. */
-  interrupt() {
+  interrupt(reason = null) {
     this.pending = [];
     this.isReady = false;
+    this.reason = reason ?? this.reason;
     if (this.state === "ready") this.state = "stale";
     this.tell();
   }

@@ -27,14 +27,13 @@ from headwater.sources.postgres.keeping import Captured, Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of
-from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
 from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.types import Types
 from headwater.sources.postgres.watching import Watch
-from headwater.sources.source import Answer, Params, Reads
+from headwater.sources.source import Answer, Lost, Params, Reads
 from headwater.sources.writing import Writing
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
@@ -157,7 +156,7 @@ class PostgresSource(Writing):
         """Who counts on the rows of before must hear that they are not right any more; who begins now need not."""
         reason = self._lost.pop(table, None)
         if reason is not None:
-            raise SourceError(reason, hint="subscribe again")
+            raise Lost(reason, hint="subscribe again")
 
     def _open(self, keeping: Keeping, since: int) -> None:
         self._stream = Stream(self._sessions, Slot(self._slot_name, since), keeping, self._look)
@@ -201,7 +200,9 @@ class PostgresSource(Writing):
         try:
             return self._ended(stream, after) if self._over is not None else self._taken(stream, after, until_s)
         except Lost as lost:
-            self.abandon(lost.message)
+            with self._sessions.lent() as db:
+                gone = publishing.lack(db, self._slot_name)
+            self.abandon(gone or lost.message)
             return self._ended(stream, after)
 
     def _ended(self, stream: Stream, after: int) -> list[Item]:
@@ -470,7 +471,7 @@ class PostgresSnapshot:
 
 
 def _unknown_since(reason: str) -> str:
-    return f"{reason}, and with it the changes since: subscribe again for a fresh result"
+    return f"{reason}, and with it the changes since"
 
 
 def _capture_of(shape: Shape, position: int) -> Captured:

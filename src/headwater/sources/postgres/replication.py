@@ -20,6 +20,7 @@ from headwater.model.errors import SourceError
 from headwater.sources.postgres.lsn import format_lsn
 from headwater.sources.postgres.sessions import Connection, Sessions, speaking
 from headwater.sources.postgres.shape import quoted
+from headwater.sources.source import Lost
 
 STATUS_S = 1.0  # the server hears from us no later
 _BATCH_BYTES = 4 << 20  # of one read
@@ -29,10 +30,6 @@ _HEADER = struct.Struct(">QQq")
 _ALIVE = struct.Struct(">QqB")
 _STATUS = struct.Struct(">cQQQqB")
 _EPOCH_S = 946_684_800  # 2000-01-01, where PostgreSQL's time begins
-
-
-class Lost(SourceError):
-    """The slot or the publication is gone, or overtaken: what was committed since cannot be had any more."""
 
 
 @dataclass(frozen=True, slots=True)

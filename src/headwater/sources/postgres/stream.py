@@ -94,7 +94,7 @@ class Stream:
         with self.moved:
             last = max(self.position, self.translation.reported, after) + 1
             captures = list(self._keeping.captures.values())
-            ends = [self.translation.ended(capture, reason, last) for capture in captures]
+            ends = [replace(self.translation.ended(capture, reason, last), lost=True) for capture in captures]
             self._waiting.extend(_Waiting(last, item) for item in ends)
             return self.take(after, sys.maxsize)
 

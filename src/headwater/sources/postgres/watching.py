@@ -8,16 +8,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.keeping import Captured
 from headwater.sources.postgres.publishing import lack, published, unpublish
-from headwater.sources.postgres.replication import Lost
 from headwater.sources.postgres.sessions import Connection, Sessions
 from headwater.sources.postgres.shape import Shape, read_shapes
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.translating import Item
+from headwater.sources.source import Lost
 
 LOOK_S = 1.0
 
@@ -95,7 +95,8 @@ class Watch:
 def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
     position, reason = found.position + 1, _reason(capture, found)
     if reason is not None:
-        return [stream.translation.ended(capture, reason, position)]
+        ended = stream.translation.ended(capture, reason, position)
+        return [replace(ended, lost=_may_go_on(capture, found))]
     return [*stream.translation.fitted(found.shapes[capture.oid], position)]
 
 
@@ -105,9 +106,15 @@ def _reason(capture: Captured, found: _Found) -> str | None:
     if shape is None:
         return f"table {name} was dropped"
     if shape.oid not in found.published:
-        return f"table {name} was taken out of the publication"
+        return f"table {name} was taken out of the publication, and with it the changes since"
     if not shape.identity_columns:
         return f"table {name} has no replica identity any more"
     if shape.parts != capture.parts:
         return f"partitions of table {name} were attached or detached"
     return None
+
+
+def _may_go_on(capture: Captured, found: _Found) -> bool:
+    """It was only taken out of the publication, and may be put in again."""
+    shape = found.shapes.get(capture.oid)
+    return shape is not None and shape.oid not in found.published and shape.name == capture.table.name
