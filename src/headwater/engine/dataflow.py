@@ -26,6 +26,7 @@ from headwater.engine.linear import linear
 from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.operators.contents import share_contents, share_files
 from headwater.engine.operators.derived import Derived
+from headwater.engine.operators.failures import Failure, Moment
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
 from headwater.engine.params import (
@@ -46,6 +47,7 @@ from headwater.engine.scalar import bucket, padded
 from headwater.engine.selection import Selection
 from headwater.engine.spans import wanted
 from headwater.engine.spill import Inside, spill
+from headwater.engine.spoiled import Spoiled
 from headwater.engine.spread import spread
 from headwater.engine.work import Work
 from headwater.model.errors import HeadwaterError, Poisoned
@@ -68,12 +70,13 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Live:
-    """A template that is active: its program and its instances."""
+    """A template that is active: its program, its instances, and which of them ask for rows that fail beneath."""
 
     template: Template
     program: Program
     widths: Mapping[str, int]
     params: Params
+    spoiled: Spoiled
 
 
 class Dataflow:
@@ -87,7 +90,6 @@ class Dataflow:
         self._limits = limits
         self._shapes: dict[str, Shape] = {}
         self._derived: dict[str, Derived] = {}
-        self._spoiled: dict[str, str] = {}  # relations that have no right answer now, and why
         self._multisets: dict[str, Multiset] = {}
         self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
         self._live: dict[str, Live] = {}
@@ -171,7 +173,6 @@ class Dataflow:
         needed = {template.keys for template in over if self._owns(template)}
         if not needed:
             self._derived.pop(gone.table, None)
-            self._spoiled.pop(gone.table, None)
             self._multisets.pop(gone.table, None)
         elif gone.table in self._derived and not self._derived[gone.table].retains:
             needed.add(())  # its rows are nowhere else
@@ -195,7 +196,6 @@ class Dataflow:
         self._multisets.pop(table, None)
         self._shapes.pop(table, None)
         self._derived.pop(table, None)
-        self._spoiled.pop(table, None)
         return ended
 
     def knows(self, template_id: str) -> bool:
@@ -233,8 +233,13 @@ class Dataflow:
         if template.id not in self._live:
             wide = self._widths(template) if widths is None else widths
             params = Params(Selection(template, self.counters) if template.selectors else None)
-            live = self._live[template.id] = Live(template, Program(template, table), wide, params)
+            spoiled = Spoiled(template, table, self._failed(template.table))
+            live = self._live[template.id] = Live(template, Program(template, table), wide, params, spoiled)
             self._served.setdefault((template.table, template.keys), []).append(live)
+
+    def _failed(self, name: str) -> list[Failure]:
+        derived = self._derived.get(name)
+        return [] if derived is None else derived.failed
 
     def _derive(self, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
         """The rows of a relation: computed the first time, and known from then on."""
@@ -252,11 +257,6 @@ class Dataflow:
         share_contents(derived.bags(), others)
         self.define(derived.table)
         self._derived[derived.table.name] = derived
-        self._note_spoiled(derived)
-
-    def _note_spoiled(self, derived: Derived) -> None:
-        if derived.failed is not None:
-            self._spoiled[derived.table.name] = derived.failed
 
     def _widths(self, template: Template) -> dict[str, int]:
         """How many columns its base tables have now: those that come later are none of a relation's."""
@@ -347,7 +347,7 @@ class Dataflow:
         gathered = bucket(self._arrangement(live.template), live.template, group)
         seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
-        if (reason := self._spoiled.get(live.template.table)) is not None:
+        if (reason := live.spoiled.reason(group)) is not None:
             group.failed[SPOILED] = reason
         group.note()
         group.size = int((seen.place >= 0).sum())
@@ -411,17 +411,33 @@ class Dataflow:
                     self._step_derived(name, derived, deltas)
 
     def _step_derived(self, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
-        """A relation that has no right answer, as the origin would say, is in error until the row that spoils it has
-        left. Meanwhile it is followed in silence."""
+        """Who asks for a row that fails, as the origin would say, is in error until it has left. Meanwhile the rows are
+        followed in silence."""
         delta = derived.step(deltas)
-        for tx, reason in derived.failures:
-            delta = self._step_until(name, delta, tx if reason is not None else tx + 1)
-            if reason is not None:
-                self._spoil(name, tx, reason)
-            else:
-                self._mend(name, tx)
+        for moment in derived.failures:
+            delta = self._step_moment(name, delta, moment)
         if delta is not None:
             self._step_table(name, [delta])
+
+    def _step_moment(self, name: str, delta: Delta | None, moment: Moment) -> Delta | None:
+        """Takes what was before, and the transaction itself between what it spoils and what it mends."""
+        over = [live for live in self._live.values() if live.template.table == name]
+        came, gone = (_concerned(over, failures) for failures in (moment.came, moment.gone))
+        if came:
+            delta = self._step_until(name, delta, moment.tx)
+        for live in over:
+            for failure in moment.came:
+                live.spoiled.add(failure)
+        for live, group in came:
+            self._spoil(live, group, moment.tx)
+        if gone:
+            delta = self._step_until(name, delta, moment.tx + 1)
+        for live in over:
+            for failure in moment.gone:
+                live.spoiled.remove(failure)
+        for live, group in gone:
+            self._mend(live, group, moment.tx)
+        return delta
 
     def _step_until(self, name: str, delta: Delta | None, tx: int) -> Delta | None:
         """Takes what was before `tx`; the rest is returned."""
@@ -430,29 +446,27 @@ class Dataflow:
         self._step_table(name, [until(delta, tx)])
         return since(delta, tx)
 
-    def _spoil(self, name: str, tx: int, reason: str) -> None:
-        self._spoiled[name] = reason
-        for live, group in self._groups_over(name):
-            failing = bool(group.failed)
-            group.failed[SPOILED] = reason
-            group.note()
-            for window in group.windows if not failing else ():
-                window.prev, window.seq = window.seq, tx
-                entry = Entry(window.instance.id, tx, window.prev, "error", live.template.id, group.error)
-                self._outbox.index.append(entry)
+    def _spoil(self, live: Live, group: Group, tx: int) -> None:
+        failing = bool(group.failed)
+        self._note_spoiled(live, group)
+        for window in group.windows if not failing else ():
+            window.prev, window.seq = window.seq, tx
+            entry = Entry(window.instance.id, tx, window.prev, "error", live.template.id, group.error)
+            self._outbox.index.append(entry)
 
-    def _mend(self, name: str, tx: int) -> None:
-        del self._spoiled[name]
-        for live, group in self._groups_over(name):
+    def _mend(self, live: Live, group: Group, tx: int) -> None:
+        self._note_spoiled(live, group)
+        for window in list(group.windows) if not group.failed else ():
+            window.prev, window.seq, window.names = window.seq, tx, NO_NAMES
+            self._emit_whole(live, window)
+
+    def _note_spoiled(self, live: Live, group: Group) -> None:
+        reason = live.spoiled.reason(group)
+        if reason is None:
             group.failed.pop(SPOILED, None)
-            group.note()
-            for window in list(group.windows) if not group.failed else ():
-                window.prev, window.seq, window.names = window.seq, tx, NO_NAMES
-                self._emit_whole(live, window)
-
-    def _groups_over(self, name: str) -> list[tuple[Live, Group]]:
-        over = [live for live in self._live.values() if live.template.table == name]
-        return [(live, group) for live in over for group in list(live.params.groups.values())]
+        else:
+            group.failed[SPOILED] = reason
+        group.note()
 
     def _step_table(self, name: str, parts: Sequence[Delta]) -> None:
         arrangements = list(self._arranged(name))
@@ -560,7 +574,6 @@ class Dataflow:
         if template.table in derived and template.table not in self._derived:
             self._derived[template.table] = restored = self._new(template)
             restored.restore(directory, derived[template.table])
-            self._note_spoiled(restored)
         self.activate(template, None, widths)
 
     def _recount(self, arrangement: Arrangement) -> None:
@@ -583,6 +596,12 @@ class Dataflow:
 
     def _template(self, window: Window) -> Template:
         return self._live[window.group.template].template
+
+
+def _concerned(lives: Sequence[Live], failures: Sequence[Failure]) -> list[tuple[Live, Group]]:
+    """The groups that ask for rows that fail, each once."""
+    found = ((live, group) for live in lives for one in failures for group in live.spoiled.groups(one, live.params))
+    return list({(live.template.id, group.key): (live, group) for live, group in found}.values())
 
 
 def _narrow(table: Table, widths: Mapping[str, int]) -> Table:

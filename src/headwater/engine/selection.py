@@ -88,8 +88,11 @@ class Selection:
         if not self._keyed and len(self._groups) <= _FEW_GROUPS and count > _FEW:
             return self._masked(rows, table)
         columns = [encoded_column(rows, table, name) for name in self._columns]
-        buckets = [b""] * count if encoded is None else encoded
-        if count * len(self._waiting) > _FEW or self._left > len(self._groups):
+        return self.find([b""] * count if encoded is None else encoded, columns)
+
+    def find(self, buckets: Sequence[bytes], columns: Sequence[list[bytes]]) -> Pairs:
+        """As `pairs`, by the bucket of each row's keys and the encoded values of the columns that are selected by."""
+        if len(buckets) * len(self._waiting) > _FEW or self._left > len(self._groups):
             self._file()
         found = [*map(np.array, self._one_by_one(buckets, columns))]
         return _together([(found[0], found[1]), *(self._filed(level, buckets, columns) for level in self._levels)])

@@ -26,6 +26,7 @@ class Limits:
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
     subscriptions_per_session_max: int = 20_000  # subscribe is refused
     subscriptions_max: int = 1_000_000  # subscribe is refused
+    failures_max: int = 10_000  # of a relation's rows that fail; what is asked of it is in error, whatever it is
     result_rows_max: int = 1_000_000  # the subscription is closed
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.operators.derived import Derived
+from headwater.engine.operators.failures import Failure, Moment
 from headwater.engine.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import Corrupt
@@ -93,12 +94,13 @@ def test_an_error_lasts_until_its_row_is_gone() -> None:
     absolute = Output("p", Call("abs", (ref(TS.columns[2]),), INTEGER))
     derived = Derived("d", Project(TS, (absolute,), (RelColumn("p", INTEGER),)), TABLES, Work())
     derived.load({"t": [batch_of(T, [(1, 1, -5)])]})
-    assert derived.failed is None
+    assert not derived.failed
     least = -(2**63)
     derived.step(deltas_of(TABLES, [update(1, None, (2, 1, least))]))
-    assert derived.failures == [(1, "integer overflow")] and derived.failed == "integer overflow"
+    failure = Failure("integer overflow", (None,))
+    assert derived.failures == [Moment(1, (failure,), ())] and derived.failed == [failure]
     derived.step(deltas_of(TABLES, [update(2, None, (3, 1, 4)), update(3, (2, 1, least), None)]))
-    assert derived.failures == [(3, None)] and derived.failed is None
+    assert derived.failures == [Moment(3, (), (failure,))] and not derived.failed
     assert sorted(rows_of(derived.table, derived.rows())) == [(4,), (5,)]
 
 
@@ -109,10 +111,10 @@ def test_an_error_in_a_condition_lasts_until_either_row_is_gone() -> None:
         derived.load({"t": [], "u": [batch_of(U, [(1, 1, 5)])]})
         bad: Row = (1, 1, -(2**63))
         derived.step(deltas_of(TABLES, [update(1, None, bad)]))
-        assert derived.failed is not None
+        assert derived.failed
         gone = (2, {"u": Transaction(0, (Change("u", (1, 1, 5), None),))})
         derived.step(deltas_of(TABLES, [gone]))
-        assert derived.failed is None and derived.failures[0][0] == 2
+        assert not derived.failed and derived.failures[0].tx == 2
 
 
 def test_failures_are_restored(tmp_path: Path) -> None:
@@ -122,9 +124,9 @@ def test_failures_are_restored(tmp_path: Path) -> None:
     derived.load({"t": [batch_of(T, [bad])]})
     again = Derived("d", relation, TABLES, Work())
     again.restore(tmp_path, derived.save(tmp_path).document)
-    assert again.failed == derived.failed is not None
+    assert again.failed == derived.failed != []
     again.step(deltas_of(TABLES, [update(1, bad, None)]))
-    assert again.failed is None
+    assert not again.failed
 
 
 def test_a_damaged_or_missing_file_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from headwater.engine.operators.batch import Batch, nothing, table_of
-from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.failures import Failure, Failures, Moment
 from headwater.engine.operators.group import FIRST_TX, GroupOperator
 from headwater.engine.operators.running import RunningOperator, runs
 from headwater.engine.work import Work
@@ -118,7 +118,8 @@ def test_a_sum_that_is_no_integer_is_an_error_until_the_row_leaves(running: bool
     failures = Failures()
     operator = (RunningOperator if running else GroupOperator)(group, table, Work(), failures)
     operator.step([batch(table, [Update(1, 0, (1, 2**63 - 1), 1), Update(2, 0, (1, 1), 1), Update(4, 0, (1, 1), -1)])])
-    assert failures.settle() == [(2, "integer overflow"), (4, None)]
+    failure = Failure("integer overflow", ())
+    assert failures.settle() == [Moment(2, (failure,), ()), Moment(4, (), (failure,))]
     assert failures.reason is None
 
 

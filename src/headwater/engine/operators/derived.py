@@ -19,10 +19,11 @@ from headwater.engine.delta import Delta, merge
 from headwater.engine.operators import kept
 from headwater.engine.operators.bag import Bag
 from headwater.engine.operators.batch import Batch, Int64s, same, table_of
-from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.failures import Failure, Failures, Moment
 from headwater.engine.operators.group import FIRST_TX
 from headwater.engine.operators.identity import identity_of
 from headwater.engine.operators.kept import State
+from headwater.engine.operators.lineage import lineage_of
 from headwater.engine.operators.root import Renames, Root
 from headwater.engine.operators.tree import Updates, base_tables, compiled
 from headwater.engine.spill import Inside
@@ -34,7 +35,7 @@ from headwater.sql.relation import Relation, columns_of
 
 class _Document(msgspec.Struct):
     states: list[list[str]]
-    failures: dict[str, int]
+    failures: list[tuple[str, list[bytes | None], int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Derived:
     """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept: somebody else
     has them.
 
-    `failed` says why the relation has no right answer now, as the origin would; None where it has one. `failures` are
-    the transactions of the last step at which that changed.
+    `failed` are the rows now for which the origin would raise: who asks for what they may hold has no right answer.
+    `failures` are the transactions of the last step at which that changed.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class Derived:
         key = tuple(column for part in identity or () for column in part.columns)
         self.table = table_of(columns_of(relation), key, name)
         self.base_tables = frozenset(base_tables(relation))
-        self.failures: list[tuple[int, str | None]] = []
-        self._failures = Failures()
+        self.failures: list[Moment] = []
+        self._failures = Failures(lineage_of(relation), limits.failures_max)
         self._counters = counters
         self._shapes = {each: Shape.of(tables[each]) for each in self.base_tables}
         self._tree = compiled(relation, tables, counters, self._failures)
@@ -76,8 +77,8 @@ class Derived:
         self._rows = Bag(self.table, counters) if retain else None
 
     @property
-    def failed(self) -> str | None:
-        return self._failures.reason
+    def failed(self) -> list[Failure]:
+        return list(self._failures.counts)
 
     def load(self, rows: Mapping[str, Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
         """The first step: all rows of the base tables; the relation's rows out."""
@@ -107,6 +108,7 @@ class Derived:
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> Delta | None:
         """Many transactions, `tx` ascending within a table; by `tx` out."""
         merged = {name: merge(parts) for name, parts in deltas.items() if name in self._shapes and parts}
+        self.failures = []
         if not merged:
             return None
         batch = self._tree.step({name: self._updates(name, delta) for name, delta in merged.items()}, False)
@@ -149,7 +151,8 @@ class Derived:
     def save(self, directory: Path) -> SavedDerived:
         states = [kept.save(state, directory) for state in self._states()]
         sync_directory(directory)
-        document = _Document(states, dict(self._failures.counts))
+        failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
+        document = _Document(states, failures)
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 
     def inside(self, directory: Path) -> Iterator[Inside]:
@@ -162,7 +165,7 @@ class Derived:
         self._rows = Bag(self.table, self._counters) if len(read.states) > len(self._kept()) else None
         for state, files in zip(self._states(), read.states, strict=True):
             kept.restore(state, directory, files)
-        self._failures.counts.update(read.failures)
+        self._failures.counts.update({Failure(reason, tuple(told)): count for reason, told, count in read.failures})
         for operator in self._tree.operators():
             operator.resume()
 

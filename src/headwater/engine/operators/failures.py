@@ -1,44 +1,125 @@
-"""Failures: rows that the origin would raise an error for, and since when there are some.
+"""Failures: rows that the origin would raise an error for, what is known of them, and when they come and go.
 
-A relation with a failed row has no right answer until that row is gone, as the origin has none.
+While such a row is there, whoever asks for values that it may have has no right answer, as the origin has none. It
+never says who asks: that is `engine/spoiled.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from headwater.engine.operators.batch import Int64s
+from headwater.engine.operators.lineage import Lineage, Traced
+from headwater.model.keys import encode_columns
+from headwater.model.limits import DEFAULT
+from headwater.model.value import field_type
+
+_VALUE_BYTES_MAX = 1024  # a longer value counts as not known
+_MANY = "more rows fail than can be told apart"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`told`: of each column of the relation the value there, encoded; None where it may be any."""
+
+    reason: str
+    told: tuple[bytes | None, ...]
+
+    @property
+    def blurred(self) -> Failure:
+        """Of a row of which nothing is known."""
+        return Failure(_MANY, (None,) * len(self.told))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A transaction with which failures came or went."""
+
+    tx: int
+    came: tuple[Failure, ...]
+    gone: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failures:
-    counts: Counter[str] = field(default_factory=Counter)
-    pending: list[tuple[int, str, int]] = field(default_factory=list)
+    """All of a relation: `counts` says how often each is there. `lineage` is that of the rows which are noted here;
+    beyond `max` different ones, nothing is remembered of a row but that it is there."""
 
-    def note(self, failed: Mapping[int, str], tx: Int64s, diff: Int64s) -> None:
+    lineage: Lineage = ()
+    max: int = DEFAULT.failures_max
+    counts: Counter[Failure] = field(default_factory=Counter)
+    pending: list[tuple[int, Failure, int]] = field(default_factory=list)
+
+    def along(self, lineage: Lineage) -> Failures:
+        """The same failures, noted by an operator whose rows have another lineage."""
+        return replace(self, lineage=lineage)
+
+    def note(self, failed: Mapping[int, str], rows: pa.RecordBatch, tx: Int64s, diff: Int64s) -> None:
         """`failed` says by place why a row has no value; the same row leaves with the same reason."""
-        for place, reason in failed.items():
-            self.pending.append((int(tx[place]), reason, int(diff[place])))
+        columns = [_encoded(traced, rows, list(failed)) for traced in self.lineage] if failed else []
+        told = zip(*columns, strict=True) if columns else [()] * len(failed)
+        for (place, reason), values in zip(failed.items(), told, strict=True):
+            self.pending.append((int(tx[place]), Failure(reason, values), int(diff[place])))
 
-    def settle(self) -> list[tuple[int, str | None]]:
-        """The transactions at which the reason changed, and what it is from there on; None: all is well again."""
-        moments: list[tuple[int, str | None]] = []
-        known = self.reason
-        by_tx: dict[int, list[tuple[str, int]]] = {}
-        for tx, reason, diff in self.pending:
-            by_tx.setdefault(tx, []).append((reason, diff))
-        for tx in sorted(by_tx):
-            for reason, diff in by_tx[tx]:
-                self.counts[reason] += diff
-            if self.reason != known:
-                known = self.reason
-                moments.append((tx, known))
-        self.pending = []
-        self.counts = Counter({reason: count for reason, count in self.counts.items() if count})
-        return moments
+    def settle(self) -> list[Moment]:
+        """What was noted, by transaction."""
+        by_tx: dict[int, Counter[Failure]] = {}
+        for tx, failure, diff in self.pending:
+            by_tx.setdefault(tx, Counter())[failure] += diff
+        self.pending.clear()
+        moments = (self._moment(tx, by_tx[tx]) for tx in sorted(by_tx))
+        return [moment for moment in moments if moment.came or moment.gone]
+
+    def _moment(self, tx: int, net: Counter[Failure]) -> Moment:
+        """In an order of its own, so that it does not matter in which steps the transactions came."""
+        before = {failure: failure in self.counts for failure in _touched(net)}
+        for failure, diff in sorted(net.items(), key=_turn):
+            self._count(failure, diff)
+        came = tuple(failure for failure, was in before.items() if not was and failure in self.counts)
+        gone = tuple(failure for failure, was in before.items() if was and failure not in self.counts)
+        return Moment(tx, came, gone)
+
+    def _count(self, failure: Failure, diff: int) -> None:
+        """What does not fit is counted as a row of which nothing is known, and leaves as one."""
+        known = self.counts.get(failure, 0)
+        if diff > 0 and not known and len(self.counts) >= self.max:
+            failure = failure.blurred
+        elif -diff > known and failure != failure.blurred:
+            self._count(failure.blurred, diff + known)
+            diff = -known
+        self.counts[failure] += diff
+        if not self.counts[failure]:
+            del self.counts[failure]
 
     @property
     def reason(self) -> str | None:
-        return min((reason for reason, count in self.counts.items() if count), default=None)
+        """One of the reasons, None where all is well."""
+        return min((failure.reason for failure in self.counts), default=None)
+
+
+def _encoded(traced: Traced, rows: pa.RecordBatch, places: list[int]) -> list[bytes | None]:
+    name = min(traced.names & set(rows.schema.names), default=None)
+    if name is None:
+        return [None] * len(places)
+    values, type = rows.column(name).take(pa.array(places)), field_type(rows.schema.field(name))
+    encoded = encode_columns([values], [type], [traced.column.collation])
+    return [each if len(each) <= _VALUE_BYTES_MAX else None for each in encoded]
+
+
+def _touched(net: Counter[Failure]) -> Iterator[Failure]:
+    for failure in sorted(net, key=_order):
+        yield from (failure, failure.blurred)
+
+
+def _turn(item: tuple[Failure, int]) -> tuple[bool, tuple[str, list[bytes]]]:
+    """What goes makes room for what comes."""
+    failure, diff = item
+    return diff > 0, _order(failure)
+
+
+def _order(failure: Failure) -> tuple[str, list[bytes]]:
+    return failure.reason, [b"" if value is None else value for value in failure.told]

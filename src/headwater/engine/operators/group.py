@@ -116,7 +116,7 @@ class GroupOperator:
         evaluated = self._expressions.evaluate(batch.rows)
         if not evaluated.failed:
             return evaluated.columns, batch
-        self._failures.note(evaluated.failed, batch.tx, batch.diff)
+        self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
         kept = np.ones(len(batch), np.bool_)
         kept[list(evaluated.failed)] = False
         return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
@@ -171,13 +171,19 @@ class GroupOperator:
         failed = state.failed
         now = state.now(always=not self._keys)
         if failed != state.failed:
-            self._failures.pending.append((tx, OVERFLOW, 1 if state.failed else -1))
+            diff = np.array([1 if state.failed else -1])
+            self._failures.note({0: OVERFLOW}, self._key_row(state), np.array([tx]), diff)
         if not _same(state.shown, now):
             out.add(state.shown, tx, -1)
             out.add(now, tx, 1)
             state.shown = now
         if now is None:
             del self._groups[encoded]
+
+    def _key_row(self, state: _State) -> pa.RecordBatch:
+        """What is known of a group that fails."""
+        arrays = [to_array([value], column.type) for value, column in zip(state.key, self._keys, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=table_of(self._keys).arrow)
 
     def _encode(self, arrays: list[pa.Array], types: Sequence[Type], count: int) -> list[bytes]:
         if not arrays:

@@ -69,7 +69,9 @@ class JoinOperator:
         if not len(pairs):
             return nothing(self.table)
         tested, tx, diff = self._sides.condition.test(pairs), pairs.tx, pairs.diff
-        self._failures.note(tested.failed, tx, diff)
+        if tested.failed:
+            whole = pa.RecordBatch.from_arrays(pairs.columns(), schema=self._schema)
+            self._failures.note(tested.failed, whole, tx, diff)
         kept = tested.true
         asked, found = pairs.asked.id[pairs.found.query], pairs.found.id
         id = combined(found, asked) if pairs.swapped else combined(asked, found)

@@ -69,7 +69,7 @@ class FilterOperator(Stateless):
         if not len(batch):
             return batch
         filtered = self._test.apply(batch.rows)
-        self._failures.note(filtered.failed, batch.tx, batch.diff)
+        self._failures.note(filtered.failed, batch.rows, batch.tx, batch.diff)
         return batch if filtered.passed is None else batch.filter(filtered.passed)
 
 
@@ -95,7 +95,7 @@ class ProjectOperator(Stateless):
         else:
             projected = identified(rows, self.table, batch.tx, batch.diff)
         if evaluated.failed:
-            self._failures.note(evaluated.failed, batch.tx, batch.diff)
+            self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
             kept = np.ones(len(batch), np.bool_)
             kept[list(evaluated.failed)] = False
             projected = projected.filter(kept)

@@ -66,7 +66,7 @@ class Matches:
             self._coming(came, right),
         )
         line = timeline(events.id, events.tx, events.change, self._initial(events.id, came))
-        self._note_failures(line)
+        self._note_failures(line, came.batch, met)
         self._remember(line)
         return self._marked(line, came.batch, met)
 
@@ -111,12 +111,14 @@ class Matches:
             np.add.at(initial, at, self._numbers(self._sides.pairs(asked.batch, found), found.weight))
         return initial[place]
 
-    def _note_failures(self, line: Timeline) -> None:
+    def _note_failures(self, line: Timeline, came: Batch, met: Found) -> None:
         if self._failures is None or (not line.after[:, _FAILED].any() and not line.before[:, _FAILED].any()):
             return
         was, now = (((side[:, _FAILED] != 0) & (side[:, _WEIGHT] != 0)) for side in (line.before, line.after))
         change = now.astype(np.int64) - was
-        self._failures.note({int(place): _REASON for place in np.flatnonzero(change)}, line.tx, change)
+        at = np.flatnonzero(change)
+        rows = _rows_of(line.key[at], came, met)
+        self._failures.note(dict.fromkeys(range(len(at)), _REASON), rows, line.tx[at], change[at])
 
     def _remember(self, line: Timeline) -> None:
         """A row that is gone is forgotten with all its numbers."""

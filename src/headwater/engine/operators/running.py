@@ -119,7 +119,7 @@ class RunningOperator:
         evaluated = self._expressions.evaluate(batch.rows)
         columns = evaluated.columns
         if evaluated.failed:
-            self._failures.note(evaluated.failed, batch.tx, batch.diff)
+            self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
             kept = np.ones(len(batch), np.bool_)
             kept[list(evaluated.failed)] = False
             columns, batch = [column.filter(pa.array(kept)) for column in columns], batch.filter(kept)
@@ -146,16 +146,16 @@ class RunningOperator:
         there = numbers[:, 0] != 0
         diff = np.where(there, np.repeat(np.array([-1, 1]), count), 0)
         tx = np.concatenate((line.tx, line.tx))
-        self._note(results, tx, diff)
         shown = [key.take(pa.array(np.concatenate((place, place)))) for key in keys]
         rows = pa.RecordBatch.from_arrays([*shown, *(column for column, _ in results)], schema=self.table.arrow)
+        self._note(results, rows, tx, diff)
         rows = rows.filter(pa.array(there))
         return identified(rows, self.table, tx[there], diff[there]).consolidated()
 
-    def _note(self, results: list[tuple[pa.Array, Bools]], tx: Int64s, diff: Int64s) -> None:
+    def _note(self, results: list[tuple[pa.Array, Bools]], rows: pa.RecordBatch, tx: Int64s, diff: Int64s) -> None:
         if any(over.any() for _, over in results):
             over = np.logical_or.reduce([each for _, each in results]) & (diff != 0)
-            self._failures.note({int(at): OVERFLOW for at in np.flatnonzero(over)}, tx, diff)
+            self._failures.note({int(at): OVERFLOW for at in np.flatnonzero(over)}, rows, tx, diff)
 
     def state(self) -> list[State]:
         return [self._tally]

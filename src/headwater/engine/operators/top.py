@@ -96,7 +96,7 @@ class TopOperator:
         evaluated = self._expressions.evaluate(batch.rows)
         columns = evaluated.columns
         if evaluated.failed:
-            self._failures.note(evaluated.failed, batch.tx, batch.diff)
+            self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
             kept = np.ones(len(batch), np.bool_)
             kept[list(evaluated.failed)] = False
             columns, batch = [column.filter(pa.array(kept)) for column in columns], batch.filter(kept)

@@ -12,6 +12,7 @@ from headwater.engine.operators.exists import ExistsOperator, MarkOperator
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group import FIRST_TX, GroupOperator
 from headwater.engine.operators.join import JoinOperator
+from headwater.engine.operators.lineage import beneath, noted
 from headwater.engine.operators.linear import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
 from headwater.engine.operators.operator import Operator
 from headwater.engine.operators.running import RunningOperator, runs
@@ -107,14 +108,17 @@ Tree = Reading | Given | Node
 
 
 def compiled(relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures) -> Tree:
+    """`failures` have the lineage of the relation itself."""
     if isinstance(relation, Scan):
         return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
         return Given(ValuesOperator(relation))
     if isinstance(relation, Top) and passes(relation):
         return compiled(relation.input, tables, work, failures)
-    inputs = tuple(compiled(each, tables, work, failures) for each in inputs_of(relation))
-    return Node(_operator(relation, [each.table for each in inputs], work, failures), inputs)
+    below = zip(inputs_of(relation), beneath(relation, failures.lineage), strict=True)
+    inputs = tuple(compiled(each, tables, work, failures.along(lineage)) for each, lineage in below)
+    noting = failures.along(noted(relation, failures.lineage))
+    return Node(_operator(relation, [each.table for each in inputs], work, noting), inputs)
 
 
 def passes(top: Top) -> bool:
