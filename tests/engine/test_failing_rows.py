@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
@@ -125,7 +126,7 @@ class World:
         some = tuple(change for change in changes if change.old != change.new)
         return coalesce(Transaction(0, some), TABLES)
 
-    def whole(self) -> dict[str, list[object]]:
+    def whole(self) -> dict[str, list[pa.RecordBatch]]:
         return {name: [batch_of(table, list(self.rows[name].values()))] for name, table in TABLES.items()}
 
     @contextmanager
@@ -180,7 +181,7 @@ def opened(world: World, clients: list[Client], limits: Limits) -> Dataflow:
         flow.define(table)
     for client in clients:
         template = client.planned.template
-        flow.activate(template, world.whole() if flow.needs_rows(template) else None)  # type: ignore[arg-type]
+        flow.activate(template, world.whole() if flow.needs_rows(template) else None)
         flow.subscribe(client.planned.instance, 1)
     return flow
 
