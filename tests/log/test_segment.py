@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from headwater.log import writer as writer_module
 from headwater.log.log import LogReader, LogWriter
 from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
-from headwater.log.segmentfile import list_segments
+from headwater.log.segmentfile import list_segments, segment_path
 from headwater.model.errors import LimitExceeded, LogError
 from headwater.model.limits import Limits
 
@@ -141,22 +143,72 @@ def test_without_durability_only_sync_syncs(tmp_path: Path, monkeypatch: pytest.
         assert len(synced) == 1
 
 
-def test_after_a_failed_write_the_writer_writes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(file: int, data: bytes, at: int) -> None:
-        os.pwrite(file, data[:10], at)
-        raise OSError(errno.ENOSPC, "No space left on device")
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
-    with SegmentWriter(tmp_path) as writer, SegmentReader(tmp_path) as reader:
+
+def _half(file: int, data: bytes, at: int) -> None:
+    os.pwrite(file, data[: len(data) // 2], at)
+    _full()
+
+
+def _whole(file: int, data: bytes, at: int) -> None:
+    os.pwrite(file, data, at)
+    _full()
+
+
+def _begun(directory: Path, base: int) -> None:
+    segment_path(directory, base).write_bytes(b"HW")
+    _full()
+
+
+FAULTS = [("write_all", _half), ("write_all", _whole), ("write_all", _full), ("fdatasync", _full)]
+FAULTS += [("create_segment", _begun), ("create_segment", _full)]
+
+
+@given(st.lists(st.sampled_from([None, None, *FAULTS]), max_size=30))
+@settings(max_examples=60 * FUZZ, deadline=None, derandomize=True)
+def test_after_a_failed_write_the_log_holds_what_was_acknowledged_and_goes_on(
+    faults: list[tuple[str, Callable[..., None]] | None],
+) -> None:
+    """Whichever step fails, in a new segment or an old one: no trace of it is left, and the next write succeeds."""
+    promised: list[bytes] = []
+    with tempfile.TemporaryDirectory() as scratch, SegmentWriter(Path(scratch), limits=SMALL) as writer:
+        directory = Path(scratch)
+        for number, fault in enumerate(faults):
+            payload = b"x" * (150 - number)  # two fill a segment
+            with pytest.MonkeyPatch.context() as patch:
+                if fault is not None:
+                    patch.setattr(writer_module, *fault)
+                with contextlib.suppress(LogError):
+                    assert writer.append(Kind.TICK, payload) == len(promised) + 1
+                    promised.append(payload)
+        with SegmentReader(directory) as reader:
+            assert _payloads(reader) == promised
+        assert writer.append(Kind.TICK, b"last") == len(promised) + 1
+        writer.close()
+        with SegmentWriter(directory), SegmentReader(directory) as reader:
+            assert _payloads(reader) == [*promised, b"last"]
+
+
+def _payloads(reader: SegmentReader) -> list[bytes]:
+    found: list[bytes] = []
+    while records := reader.poll():
+        found += [record.payload for record in records]
+    return found
+
+
+def test_a_writer_that_may_have_lost_what_it_promised_writes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SegmentWriter(tmp_path, durable=False) as writer:
         writer.append(Kind.TICK, b"1")
         with monkeypatch.context() as patch:
-            patch.setattr(writer_module, "write_all", full)
+            patch.setattr(writer_module, "fdatasync", _full)
             with pytest.raises(LogError, match="No space left"):
-                writer.append(Kind.TICK, b"2")
+                writer.sync()
         with pytest.raises(LogError, match="open the log again"):
-            writer.append(Kind.TICK, b"3")
-        assert len(reader.poll()) == 1
-    with SegmentWriter(tmp_path) as writer:
-        assert writer.append(Kind.TICK, b"4") == 2
+            writer.append(Kind.TICK, b"2")
 
 
 def test_a_record_over_the_limit_is_refused_and_harms_nothing(tmp_path: Path) -> None:

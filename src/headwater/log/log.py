@@ -28,8 +28,9 @@ class LogWriter(Protocol):
 
     def append(self, kind: Kind, payload: Payload) -> int:
         """The record's offset, once it is durable and readable: not before. (A log opened as not durable returns once
-        it is readable.) An error means that it is neither, or that the writer cannot know: it is then unusable, and
-        the next one to open the log decides. A record over `record_bytes_max` raises `LimitExceeded`.
+        it is readable.) An error means that it is neither; unless the writer ends with it, for then the next one to
+        open the log decides. After a `LogError` it may be tried again: a disk that was full goes on when there is
+        room. A record over `record_bytes_max` raises `LimitExceeded`.
         """
 
     def append_many(self, items: Iterable[tuple[Kind, Payload]]) -> list[int]:

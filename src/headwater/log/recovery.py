@@ -97,6 +97,15 @@ def _cut(directory: Path, ends: list[_End]) -> Head:
     return Head(found.next_offset, found.base, found.end, found.last, found.end)
 
 
+def cut_back(directory: Path, head: Head) -> None:
+    """What a failed write left past the head goes: it was promised to nobody."""
+    for base in list_segments(directory):
+        if base > head.segment:
+            segment_path(directory, base).unlink()
+    sync_directory(directory)
+    _cut_file(segment_path(directory, head.segment), head.length)
+
+
 def _cut_file(path: Path, end: int) -> None:
     file = os.open(path, os.O_RDWR)
     try:

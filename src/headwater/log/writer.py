@@ -1,7 +1,8 @@
 """The one who appends to a segment-file log: checksums, group fsync, segments, and the head that lets readers in.
 
-Never lets a reader see what is not durable (unless opened so), and never goes on after a failed write: what the disk
-then holds is unknown, and the next opening finds out.
+Never lets a reader see what is not durable (unless opened so). What a failed write left on the disk is unknown: it was
+promised to nobody, and is cut before the next one. Where something promised may be lost with it, the writer never goes
+on, and the next opening finds out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from headwater.log.group import GroupCommit
 from headwater.log.head import Head
 from headwater.log.reader import read_last
 from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Record, pack
-from headwater.log.recovery import recover
+from headwater.log.recovery import cut_back, recover
 from headwater.log.segmentfile import (
     BEGIN,
     create_segment,
@@ -172,22 +173,31 @@ class SegmentWriter:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        if self._failure is not None:
-            raise LogError(
-                f"{self._directory}: this writer can write no more: {self._failure}", hint="open the log again"
-            ) from self._failure
         with self._claim.held():
             try:
+                self._mend()
                 yield
             except OSError as failure:
                 self._failure = failure
                 raise LogError(
                     f"{self._directory}: the log could not be written: {failure}",
-                    hint="see to the disk, then open the log again: it goes on from the last durable record",
+                    hint="see to the disk: it goes on from the last durable record",
                 ) from failure
             except BaseException as failure:
-                self._failure = failure
+                self._failure = self._failure or failure
                 raise
+
+    def _mend(self) -> None:
+        """Goes on after a write that failed, from the last record before it."""
+        failure, head = self._failure, self._head
+        if failure is None:
+            return
+        if not isinstance(failure, OSError) or head.synced < head.length:
+            raise LogError(
+                f"{self._directory}: this writer can write no more: {failure}", hint="open the log again"
+            ) from failure
+        cut_back(self._directory, head)
+        self._failure = None
 
     def _commit(self, batches: list[list[Item]]) -> list[list[int]]:
         """One write and one fsync for all batches. Runs with the lock held."""
@@ -216,8 +226,9 @@ class SegmentWriter:
         if self._head.synced < self._head.length:
             fdatasync(self._segment)
         create_segment(self._directory, base)
+        begun = os.open(segment_path(self._directory, base), os.O_WRONLY)
         os.close(self._segment)
-        self._segment = os.open(segment_path(self._directory, base), os.O_WRONLY)
+        self._segment = begun
         self._head = Head(base, base, BEGIN, 0, BEGIN)
 
     def _publish(self, head: Head) -> None:

@@ -71,6 +71,8 @@ class Retention:
                 self._watch()
             except (HeadwaterError, OSError) as error:
                 _log.warning("nothing was cleared away this time: %s", error)
+            except Exception:
+                _log.exception("nothing was cleared away this time")
 
     def activated(self, offset: int, since: int, files: Iterable[str]) -> None:
         """These files, and the log from `since` on, are needed until every cell is past the activation at `offset`."""
