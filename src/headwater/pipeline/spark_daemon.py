@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pyarrow as pa
 
 pa.set_cpu_count(1)
@@ -13,4 +15,5 @@ import pyspark.worker  # noqa: E402
 import headwater.pipeline.spark_cell  # noqa: E402, F401
 
 if __name__ == "__main__":
+    gc.freeze()  # what was imported stays: no worker need look through it for garbage
     pyspark.daemon.manager()
