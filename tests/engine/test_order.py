@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.engine import order
 from headwater.engine.order import Frame, Ranked, Reframed, Touch, move, reframe
+from headwater.engine.packed import Keys, Packed, packed
 from tests.engine.world import FUZZ
 
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
 
 
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
-@given(st.sets(st.integers(0, 3000)), st.lists(st.integers(0, 3000), max_size=300), st.integers(2, 9))
-def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int) -> None:
+@given(st.sets(st.integers(0, 3000)), st.lists(st.integers(0, 3000), max_size=300), st.integers(2, 9), st.booleans())
+def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int, pack: bool) -> None:
     original, order._BLOCK_MAX = order._BLOCK_MAX, block
     try:
         keys = {n.to_bytes(2, "big") for n in first}
-        ranked = Ranked(keys)
+        ranked = Ranked.packed(in_order(keys)) if pack else Ranked(keys)
         for n in toggled:
             key = n.to_bytes(2, "big")
             (ranked.remove if key in keys else ranked.insert)(key)
@@ -37,12 +40,16 @@ def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int
 
 
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
-@given(st.sets(st.integers(0, 300)), st.lists(st.sets(st.integers(0, 300)), max_size=5), st.integers(2, 9))
-def test_an_exchange_is_its_removals_and_insertions(first: set[int], toggled: list[set[int]], block: int) -> None:
+@given(
+    st.sets(st.integers(0, 300)), st.lists(st.sets(st.integers(0, 300)), max_size=5), st.integers(2, 9), st.booleans()
+)
+def test_an_exchange_is_its_removals_and_insertions(
+    first: set[int], toggled: list[set[int]], block: int, pack: bool
+) -> None:
     original, order._BLOCK_MAX = order._BLOCK_MAX, block
     try:
         keys = {n.to_bytes(2, "big") for n in first}
-        ranked = Ranked(keys)
+        ranked = Ranked.packed(in_order(keys)) if pack else Ranked(keys)
         for numbers in toggled:
             touched = {n.to_bytes(2, "big") for n in numbers}
             ranked.exchange(touched & keys, touched - keys)
@@ -51,6 +58,25 @@ def test_an_exchange_is_its_removals_and_insertions(first: set[int], toggled: li
             assert all(ranked.rank(key) == sum(each < key for each in keys) for key in touched)
     finally:
         order._BLOCK_MAX = original
+
+
+def in_order(keys: set[bytes]) -> Keys:
+    """What packing and numpy make of keys of two bytes."""
+    array = np.array([*keys], "V2") if keys else np.zeros(0, "V2")
+    return Packed(array).in_order(np.arange(len(keys)))
+
+
+@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@given(st.lists(st.tuples(st.binary(min_size=3, max_size=3), st.integers(0, 1 << 63)), min_size=1))
+def test_packed_keys_are_in_the_order_of_their_bytes(rows: list[tuple[bytes, int]]) -> None:
+    """Zeros at the end, and bytes past 127, among them."""
+    values, ids = zip(*rows, strict=True)
+    keys = packed(pa.array(values, pa.large_binary()), np.array(ids, np.uint64))
+    assert keys is not None
+    plain = [value + id.to_bytes(8, "big") for value, id in rows]
+    assert [*keys] == [keys[n] for n in range(len(keys))] == plain
+    assert keys.in_order(np.arange(len(keys))).tolist() == sorted(plain)
+    assert packed(pa.array([*values, b""], pa.large_binary()), np.zeros(len(values) + 1, np.uint64)) is None
 
 
 def places(kept: list[str], all_of_them: list[str]) -> list[int]:

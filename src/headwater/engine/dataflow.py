@@ -345,13 +345,15 @@ class Dataflow:
     def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
         """Reads a group's rows; sets what the group remembers of them."""
         gathered = bucket(self._arrangement(live.template), live.template, group)
-        seen = live.program.see(gathered.rows, gathered.id) if len(gathered.id) else live.program.nothing
+        ranks = live.program.ordered and group.ranked is None
+        see = live.program.see
+        seen = see(gathered.rows, gathered.id, to_sort=ranks) if len(gathered.id) else live.program.nothing
         group.failed = {int(gathered.id[row]): why for row, why in seen.failed.items()}
         if (reason := live.spoiled.reason(group)) is not None:
             group.failed[SPOILED] = reason
         group.note()
         group.size = int((seen.place >= 0).sum())
-        if live.program.ordered and group.ranked is None:
+        if ranks:
             group.ranked = ranked_of(seen)
         return gathered.id, seen
 

@@ -11,18 +11,28 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from headwater.engine.packed import Keys
 
 _BLOCK_MAX = 1024
+T = TypeVar("T", list[bytes], Keys)
 
 
 class Ranked:
-    """Distinct sort keys in order."""
+    """Distinct sort keys in order. Blocks that nobody has looked into may be packed."""
 
     def __init__(self, keys: Iterable[bytes] = ()) -> None:
-        ordered = sorted(keys)
-        half = _BLOCK_MAX // 2
-        self._blocks = [ordered[at : at + half] for at in range(0, len(ordered), half)]
+        self._blocks: list[list[bytes] | Keys] = [*_halves(sorted(keys))]
         self._rebuild()
+
+    @classmethod
+    def packed(cls, keys: Keys) -> Self:
+        """Of keys that are in order."""
+        ranked = cls()
+        ranked._blocks = [*_halves(keys)]
+        ranked._rebuild()
+        return ranked
 
     def __len__(self) -> int:
         return self._length
@@ -30,7 +40,7 @@ class Ranked:
     def rank(self, key: bytes) -> int:
         """How many keys are smaller."""
         block = bisect_left(self._lasts, key)
-        return self._before(block) + (bisect_left(self._blocks[block], key) if block < len(self._blocks) else 0)
+        return self._before(block) + (bisect_left(self._keys(block), key) if block < len(self._blocks) else 0)
 
     def insert(self, key: bytes) -> None:
         if not self._blocks:
@@ -38,15 +48,16 @@ class Ranked:
             self._rebuild()
             return
         block = min(bisect_left(self._lasts, key), len(self._blocks) - 1)
-        insort(self._blocks[block], key)
-        if len(self._blocks[block]) > _BLOCK_MAX:
+        keys = self._keys(block)
+        insort(keys, key)
+        if len(keys) > _BLOCK_MAX:
             self._split(block)
         else:
             self._grow(block, 1)
 
     def remove(self, key: bytes) -> None:
         block = bisect_left(self._lasts, key)
-        keys = self._blocks[block]
+        keys = self._keys(block)
         place = bisect_left(keys, key)
         assert keys[place] == key, "a row left that was never there"
         del keys[place]
@@ -80,7 +91,7 @@ class Ranked:
         for key in sorted(keys):
             while block < last and self._lasts[block] < key:
                 block += 1
-            yield key, self._blocks[block]
+            yield key, self._keys(block)
 
     def select(self, place: int) -> bytes:
         return self.slice(place, place + 1)[0]
@@ -91,11 +102,18 @@ class Ranked:
         if start >= end:
             return []
         block, skipped = self._locate(start)
-        out = self._blocks[block][start - skipped : end - skipped]
+        out = self._keys(block)[start - skipped : end - skipped]
         while len(out) < end - start:
             block += 1
-            out.extend(self._blocks[block][: end - start - len(out)])
+            out.extend(self._keys(block)[: end - start - len(out)])
         return out
+
+    def _keys(self, block: int) -> list[bytes]:
+        """Unpacked."""
+        keys = self._blocks[block]
+        if not isinstance(keys, list):
+            keys = self._blocks[block] = keys.tolist()
+        return keys
 
     def _locate(self, place: int) -> tuple[int, int]:
         """The block that holds a place, and how many keys stand before the block."""
@@ -116,7 +134,7 @@ class Ranked:
         return total
 
     def _grow(self, block: int, by: int) -> None:
-        self._lasts[block] = self._blocks[block][-1]
+        self._lasts[block] = self._keys(block)[-1]
         self._length += by
         node = block + 1
         while node < len(self._tree):
@@ -124,13 +142,13 @@ class Ranked:
             node += node & -node
 
     def _split(self, block: int) -> None:
-        keys = self._blocks[block]
+        keys = self._keys(block)
         half = len(keys) // 2
         self._blocks[block : block + 1] = [keys[:half], keys[half:]]
         self._rebuild()
 
     def _rebuild(self) -> None:
-        self._lasts = [block[-1] for block in self._blocks]
+        self._lasts = [bytes(block[-1]) for block in self._blocks]
         self._length = sum(map(len, self._blocks))
         self._tree = [0, *map(len, self._blocks)]
         for node in range(1, len(self._tree)):
@@ -139,12 +157,17 @@ class Ranked:
                 self._tree[parent] += self._tree[node]
 
 
-def _parts(keys: list[bytes]) -> list[list[bytes]]:
+def _parts(keys: list[bytes] | Keys) -> Iterable[list[bytes] | Keys]:
     """A block as it is, or in several where it has grown too large; none where it is empty."""
-    if len(keys) <= _BLOCK_MAX:
-        return [keys] if keys else []
+    if isinstance(keys, list) and len(keys) > _BLOCK_MAX:
+        return _halves(keys)
+    return [keys] if len(keys) else []
+
+
+def _halves(keys: T) -> Iterator[T]:
+    """Blocks that have room to grow."""
     half = _BLOCK_MAX // 2
-    return [keys[at : at + half] for at in range(0, len(keys), half)]
+    return (keys[at : at + half] for at in range(0, len(keys), half))
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@ they sort. It keeps no state."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
@@ -15,15 +16,16 @@ import pyarrow.compute as pc
 
 from headwater.engine.expression import Expressions
 from headwater.engine.filter import Filter
+from headwater.engine.packed import packed
 from headwater.engine.project import Project
-from headwater.model.keys import Uint64s, encode_columns
+from headwater.model.keys import Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Type, held_in
 from headwater.plan.template import Template
 from headwater.sql.expr import ColumnRef
 
 Int64s = npt.NDArray[np.int64]
-_FEW_ROWS = 16
+_FEW_ROWS, _MANY_ROWS = 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Seen:
 
     place: Int64s
     pool: pa.RecordBatch
-    keys: list[bytes]
+    keys: Sequence[bytes]
     failed: dict[int, str]
 
 
@@ -64,8 +66,8 @@ class Program:
         """Rows known to be in the result, as they look there."""
         return self._project.apply(rows).rows
 
-    def see(self, rows: pa.RecordBatch, id: Uint64s, among: Int64s | None = None) -> Seen:
-        """`among` are the rows to look at; None for all."""
+    def see(self, rows: pa.RecordBatch, id: Uint64s, among: Int64s | None = None, *, to_sort: bool = False) -> Seen:
+        """`among` are the rows to look at; None for all. `to_sort`: many keys are wanted only in their order."""
         count = rows.num_rows
         places = np.arange(count) if among is None else among
         looked = rows if among is None else rows.take(pa.array(among))
@@ -74,26 +76,29 @@ class Program:
         if filtered.passed is not None:
             places, looked = places[filtered.passed], looked.filter(pa.array(filtered.passed))
         projected = self._project.apply(looked)
-        keys, unsorted = self._sort_keys(looked, id[places])
+        keys, unsorted = self._sort_keys(looked, id[places], to_sort)
         failed.update({int(places[n]): why for n, why in {**projected.failed, **unsorted}.items()})
         place = np.full(count, -1, np.int64)
         place[places] = np.arange(len(places))
         place[list(failed)] = -1
         return Seen(place, projected.rows, keys, failed)
 
-    def _sort_keys(self, rows: pa.RecordBatch, id: Uint64s) -> tuple[list[bytes], dict[int, str]]:
+    def _sort_keys(self, rows: pa.RecordBatch, id: Uint64s, to_sort: bool) -> tuple[Sequence[bytes], dict[int, str]]:
         """The encoded ORDER BY values, then the identity: equal rows of a key-less table still have an order."""
         if self._order is None:
             return [], {}
-        order = self.template.order
-        evaluated = self._order.evaluate(rows)
-        encoded = encode_columns(
-            evaluated.columns,
+        order, evaluated = self.template.order, self._order.evaluate(rows)
+        how = (
             self._order.types,
             [key.collation for key in order],
             [key.descending for key in order],
             [key.nulls_first for key in order],
         )
+        if to_sort and rows.num_rows > _MANY_ROWS:
+            keys = packed(encode_whole(evaluated.columns, *how), id)
+            if keys is not None:
+                return keys, evaluated.failed
+        encoded = encode_columns(evaluated.columns, *how)
         return list(map(add, encoded, id.astype(">u8").view("V8").tolist())), evaluated.failed
 
 

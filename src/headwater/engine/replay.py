@@ -21,6 +21,7 @@ from headwater.engine.far import Far, settled
 from headwater.engine.identity import Int64s
 from headwater.engine.names import NO_NAMES, Names
 from headwater.engine.order import Ranked, Reframed, Touch, move, reframe
+from headwater.engine.packed import Packed
 from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of, looks
@@ -447,4 +448,6 @@ def too_large(rows_max: int) -> str:
 
 
 def ranked_of(seen: Seen) -> Ranked:
+    if isinstance(seen.keys, Packed):
+        return Ranked.packed(seen.keys.in_order(seen.place[seen.place >= 0]))
     return Ranked(seen.keys[place] for place in seen.place.tolist() if place >= 0)

@@ -82,12 +82,24 @@ def encode_columns(
     """The encoded row of each place: what `encode_value` gives for its values, joined."""
     descending = descending or (False,) * len(arrays)
     nulls_first = nulls_first or (True,) * len(arrays)
-    each = list(zip(arrays, types, collations, descending, nulls_first, strict=True))
     if len(arrays[0]) > _SCALAR_ROWS_MAX:
-        whole: list[bytes] = _joined([_column(*one) for one in each]).to_pylist()
+        whole: list[bytes] = encode_whole(arrays, types, collations, descending, nulls_first).to_pylist()
         return whole
+    each = zip(arrays, types, collations, descending, nulls_first, strict=True)
     columns = [_values(*one) for one in each]
     return columns[0] if len(columns) == 1 else [b"".join(row) for row in zip(*columns, strict=True)]
+
+
+def encode_whole(
+    arrays: Sequence[pa.Array],
+    types: Sequence[Type],
+    collations: Sequence[str],
+    descending: Sequence[bool],
+    nulls_first: Sequence[bool],
+) -> pa.Array:
+    """The same in one array of large binary."""
+    each = zip(arrays, types, collations, descending, nulls_first, strict=True)
+    return _joined([_column(*one) for one in each])
 
 
 def hash_encoded(encoded: bytes) -> int:
