@@ -80,9 +80,42 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-def planned(sql: str, params: Given) -> Planned | str:
+POSTGRES = {
+    "t": Table(
+        "t",
+        (
+            Column("id", Type.INTEGER, "integer", "C", nullable=False),
+            Column("n", Type.INTEGER, "integer", "C"),
+            Column("i2", Type.INTEGER, "smallint", "C"),
+            Column("i8", Type.INTEGER, "bigint", "C"),
+            Column("r", Type.REAL, "double precision", "C"),
+            Column("s", Type.TEXT, "text", "C"),
+            Column("u", Type.UUID, "uuid", "C"),
+            Column("d", Type.DATE, "date", "C"),
+        ),
+        ("id",),
+        dialect="postgres",
+    )
+}
+POSTGRES_CONDITIONS = (
+    *(f"{name} = {{}}" for name in POSTGRES["t"].names),
+    "n IN ({}, {})",
+    "i8 IN ({}, 5, {})",
+    "n < {}",
+    "i8 BETWEEN {} AND {}",
+    "n = {} AND i8 = {}",
+    "d >= {}",
+    "s > {}",
+)
+WIDTHS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from([1, 2, 2**15, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 3 * 10**9, 2**63 - 1, 2**63]),
+    st.sampled_from(["1", "3000000000", "a", "2024-01-31", "c0ffee00-0000-0000-0000-000000000000"]),
+)
+
+
+def planned(sql: str, params: Given, tables: dict[str, Table] = TABLES) -> Planned | str:
     try:
-        return plan(sql, TABLES, params)
+        return plan(sql, tables, params)
     except (HeadwaterError, UnicodeError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -119,6 +152,20 @@ def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], dat
         assert repr(found) == repr(planned(sql, params))
 
 
+@tries(100)
+@given(st.sampled_from(POSTGRES_CONDITIONS), st.data())
+def test_so_it_is_on_postgres_where_a_column_takes_only_so_much(condition: str, data: st.DataObject) -> None:
+    sql, count = with_placeholders(f"SELECT id, n FROM t WHERE {condition}", "$")
+    plans = Plans(lambda text, params: plan(text, POSTGRES, params))
+    for _ in range(4):
+        params = data.draw(st.lists(WIDTHS, min_size=count, max_size=count))
+        try:
+            found: Planned | str = plans.plan(sql, params)
+        except HeadwaterError as error:
+            found = f"{type(error).__name__}: {error}"
+        assert repr(found) == repr(planned(sql, params, POSTGRES))
+
+
 @pytest.mark.parametrize(
     ("sql", "first", "second"),
     [
@@ -130,6 +177,7 @@ def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], dat
         ("SELECT id FROM t WHERE n IN (?, ?, 5)", [3, 1], [7, 9]),
         ("SELECT id FROM t WHERE n = 1", [], []),
         ("SELECT id FROM t WHERE n = $1 LIMIT $1", [1], [9]),
+        ("SELECT id FROM t WHERE n = ? AND id = ?", [2**40, 1], [-(2**50), 7]),
     ],
 )
 def test_the_second_time_nothing_is_parsed(sql: str, first: Given, second: Given) -> None:

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from headwater.model.errors import LogError
+from headwater.model.errors import LogError, UnsupportedQuery
 from headwater.model.limits import DEFAULT
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import Schema, Subscribe, encode_control
+from headwater.plan.planner import plan
 from tests.support.byhand import Works
 
 Make = Callable[..., Works]
@@ -241,3 +245,12 @@ def test_a_window_nobody_asked_for_in_time_is_ended_in_its_cell(make: Make) -> N
     works.run()
     works.run()
     assert not works.cells[0]._dataflow._windows and not works.hub._idle
+
+
+def test_a_plan_that_is_known_takes_no_number_that_planning_refuses() -> None:
+    """PostgreSQL refuses it as out of range; the plan was filled with it, and the query had no rows."""
+    table = Table("t", (Column("id", Type.INTEGER, "integer", "C"),), ("id",), dialect="postgres")
+    plans = Plans(lambda sql, params: plan(sql, [table], params))
+    plans.plan("SELECT id FROM t WHERE id = $1", [1])
+    with pytest.raises(UnsupportedQuery, match="3000000000"):
+        plans.plan("SELECT id FROM t WHERE id = $1", [3_000_000_000])

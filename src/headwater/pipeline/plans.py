@@ -20,11 +20,12 @@ from headwater.sql.params import Given
 Plan = Callable[[str, Given], Planned]
 Named = Mapping[Any, Any]  # the value of each parameter, by its name or number
 Slot = int | str | None
-Shape = tuple[tuple[int | str, type], ...]
+Shape = tuple[tuple[int | str, type, bool], ...]
 _PLANS_MAX = 4096  # then the oldest goes
 _PLAIN = (int, str, bytes)  # a float may be told as an integer, a NULL changes the plan
 _INTEGERS = range(-(1 << 63), 1 << 63)
-_PROBE = 1 << 30  # an integer of four bytes: there are columns that take no larger one
+_FOUR_BYTES = range(-(1 << 31), 1 << 31)  # there are columns that take no larger one, and say so
+_PROBE, _WIDE_PROBE = 1 << 30, 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,10 @@ def _by_name(params: Given) -> Named:
 
 
 def _shape(given: Named) -> Shape | None:
-    """The types of the values; none where one of them may be planned in a way of its own."""
+    """The types of the values, and whether four bytes are too few for them; none where one of them may be planned in a
+    way of its own."""
     if all(type(value) in _PLAIN and (type(value) is not int or value in _INTEGERS) for value in given.values()):
-        return tuple((name, type(value)) for name, value in given.items())
+        return tuple((name, type(value), _is_wide(value)) for name, value in given.items())
     return None
 
 
@@ -127,11 +129,15 @@ def _probe(number: int, value: Value) -> Value:
     """Like the value, and like no other."""
     match value:
         case int():
-            return _PROBE + 104729 * number + 12345
+            return (_WIDE_PROBE if _is_wide(value) else _PROBE) + 104729 * number + 12345
         case str():
             return f"\N{REPLACEMENT CHARACTER} probe {number}"
         case _:
             return b"\xff probe %d" % number
+
+
+def _is_wide(value: Any) -> bool:
+    return type(value) is int and value not in _FOUR_BYTES
 
 
 def _is_count(number: Any) -> bool:
