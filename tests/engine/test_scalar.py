@@ -1,4 +1,4 @@
-"""Many subscriptions to one scalar aggregate: one relation for all, and a row for each, also over nothing."""
+"""Many subscriptions to aggregates: one relation for all; of a scalar one a row for each, also over nothing."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ QUERIES = (
     "SELECT s, count(*) AS c FROM t WHERE who = {who} GROUP BY s ORDER BY c DESC LIMIT 2",
     "SELECT DISTINCT s FROM t WHERE who = {who}",
     "SELECT who, s, count(*) AS c FROM t WHERE who = {who} GROUP BY s HAVING count(*) > 1",
+    "SELECT s, count(*) AS c FROM t GROUP BY s HAVING count(*) > {who}",
+    "SELECT who, sum(n) AS x FROM t GROUP BY who HAVING x BETWEEN {who} AND 6 ORDER BY x DESC LIMIT 2",
+    "SELECT who, count(*) AS c FROM t GROUP BY who, s HAVING max(n) = {who} AND avg(n) > 1 AND 'a' <= s",
 )
 
 

@@ -64,6 +64,9 @@ def test_a_text_like_a_mark_is_no_hole() -> None:
     assert template_from_sql(planned.template.sql, [TABLE]) == planned.template
 
 
+HAVING = [("agg1.max", "="), ("agg2.count", "<"), ("t.i", ">")]
+
+
 @pytest.mark.parametrize(
     ("sql", "lifted"),
     [
@@ -71,7 +74,9 @@ def test_a_text_like_a_mark_is_no_hole() -> None:
         ("SELECT i, count(*) AS n FROM t GROUP BY i HAVING i IN (1, 2)", [("t.i", "in")]),
         ("SELECT count(*) AS n FROM t WHERE i > 3 GROUP BY s", []),
         ("SELECT count(*) AS n FROM t WHERE i > 3", []),
-        ("SELECT i, count(*) AS n FROM t GROUP BY i HAVING count(*) > 3", []),
+        ("SELECT i, count(*) AS n FROM t GROUP BY i HAVING count(*) > 3", [("agg1.count", ">")]),
+        ("SELECT i FROM t GROUP BY i HAVING max(r) = 3.0 AND i > 2 AND 4 > count(*)", HAVING),
+        ("SELECT i FROM (SELECT i FROM t GROUP BY i HAVING count(*) > 3)", []),
         ("SELECT DISTINCT i FROM t WHERE i > 3", [("t.i", ">")]),
         ("SELECT DISTINCT i FROM t WHERE r > 3", []),
         ("SELECT i FROM t WHERE i < 3 UNION SELECT i FROM t WHERE i > 7", []),

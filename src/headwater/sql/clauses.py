@@ -92,8 +92,9 @@ class Answer:
 class Selected:
     """A SELECT up to its results. `order` are the user's terms, `ties` what tells its rows apart after them.
 
-    `liftable` are conjuncts of the outermost query that ask of a column by constants and were left for the plan; their
-    columns pass through to the relation unchanged. `scalar`: aggregates and no GROUP BY, so one row, also over nothing.
+    `liftable` are conjuncts of the outermost query that ask of a column, or of an aggregate, by constants and were left
+    for the plan; their columns pass through to the relation unchanged. `scalar`: aggregates and no GROUP BY, so one
+    row, also over nothing.
     """
 
     node: exp.Select
@@ -103,7 +104,7 @@ class Selected:
     order: tuple[Term, ...]
     group_ties: tuple[Term, ...]
     correlated: tuple[Expr, ...] = ()
-    liftable: tuple[tuple[Expr, exp.Column], ...] = ()
+    liftable: tuple[tuple[Expr, exp.Expr], ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     grouped: bool = False
     scalar: bool = False

@@ -37,6 +37,10 @@ class Aggregates:
     order: tuple[OrderKey, ...] = ()
     found: list[Aggregate] = field(default_factory=list)
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(each.column.name for each in self.found)
+
     def bind(self, inner: Scope, node: exp.Anonymous) -> Bound:
         """The call as a column of the group. `inner` is the scope of its arguments, where no aggregate may stand."""
         name = node.name.lower()

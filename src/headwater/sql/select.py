@@ -45,7 +45,7 @@ class Select:
     outer: Scope | None
     outermost: bool = False
     correlated: list[Expr] = field(default_factory=list)
-    liftable: list[tuple[Expr, exp.Column]] = field(default_factory=list)
+    liftable: list[tuple[Expr, exp.Expr]] = field(default_factory=list)
 
     def bind(self) -> Selected:
         if any(is_concatenated(part) for part in self._own_parts()):
@@ -66,7 +66,7 @@ class Select:
         equal = self._equal(columns_of(source.relation), passing, grouped, results, over)
         relation = self._where(scope, source, _Open(passing, equal))
         relation = reduce(_attached, inner.attachments, relation)
-        having = self._having(replace(scope, clause=over), _Open(passing, passing))
+        having = self._having(replace(scope, clause=over), passing, aggregates)
         sorting = replace(scope, clause=over, outer=None)
         order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
         shape = _Shape(relation, results, having, tuple(order), over.attachments)
@@ -233,7 +233,7 @@ class Select:
 
     def _take(self, conjunct: Expr, node: exp.Expr, open: _Open) -> bool:
         """Leaves what asks of a column by constants to the plan, which may make parameters of them."""
-        asked, written = asks(conjunct), _column_of(node)
+        asked, written = asks(conjunct), _compared(node)
         if written is None or not all(open.to(ask) for ask in asked):
             return False
         self.liftable += [(ask.expr, written) for ask in asked]
@@ -263,18 +263,24 @@ class Select:
         item = self.node.expressions[number - 1]
         return bind_expr(scope, node.replace((item.this if isinstance(item, exp.Alias) else item).copy()))
 
-    def _having(self, scope: Scope, open: _Open) -> tuple[Expr, ...]:
-        """What is asked of a key may be asked of the rows as well: it can be lifted."""
+    def _having(self, scope: Scope, passing: frozenset[str], aggregates: Aggregates) -> tuple[Expr, ...]:
+        """What is asked of a key may be asked of the rows as well, and what is asked of an aggregate, of the groups:
+        it can be lifted."""
         found: list[Expr] = []
         kept = []
         written = self.node.args.get("having")
         for having in self._conjuncts(scope, written.this) if written else ():
             conjuncts = list(parts("and", bind_expr(scope, having.this).expr))
-            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, open):
+            open = passing | (aggregates.names if self._shows_groups() else set())
+            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, _Open(open, open)):
                 kept.append(having)
                 found += conjuncts
         self._keep("having", exp.Having, kept)
         return tuple(found)
+
+    def _shows_groups(self) -> bool:
+        """Every group is a row of the whole result."""
+        return self.outermost and bool(self.node.args.get("group")) and not self.node.args.get("distinct")
 
     def _group(
         self, shape: _Shape, keys: Sequence[Bound], aggregates: Sequence[Aggregate], local: frozenset[str]
@@ -286,7 +292,8 @@ class Select:
             grouping.add(bound, span(node) or span(self.node))
         ties = tuple(_key_terms(keys, nodes, grouping))
         for column in lifted_columns(self.liftable):
-            grouping.add(Bound(column), span(self.node))
+            if column.name in local:
+                grouping.add(Bound(column), span(self.node))
         self.correlated = [self._correlated_key(each, grouping, local) for each in self.correlated]
         grouping.cover(shape.exprs, local, span(self.node))
         regrouped = shape.moved(grouping.replacements)
@@ -386,7 +393,7 @@ def _are_aggregates(results: Sequence[Named], columns: Sequence[RelColumn]) -> b
     return names_in(*(bound.expr for _, bound in results)).isdisjoint(column.name for column in columns)
 
 
-def lifted_columns(liftable: Iterable[tuple[Expr, exp.Column]]) -> list[ColumnRef]:
+def lifted_columns(liftable: Iterable[tuple[Expr, exp.Expr]]) -> list[ColumnRef]:
     """Those that the conjuncts ask for, by name: in whatever order they were written."""
     columns = [conjunct.args[0] for conjunct, _ in liftable if isinstance(conjunct, Call)]
     return sorted((one for one in columns if isinstance(one, ColumnRef)), key=lambda one: one.name)
@@ -408,12 +415,12 @@ def _key_terms(keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Group
             yield Term(OrderKey(grouping.replacements[bound.expr], collation=collation), node)
 
 
-def _column_of(node: exp.Expr) -> exp.Column | None:
-    """How a comparison names its column."""
+def _compared(node: exp.Expr) -> exp.Expr | None:
+    """How a comparison names its column, or its aggregate."""
     if not isinstance(node, _COMPARISONS):
         return None
     sides = (node.this, node.args.get("expression"))
-    return next((side for side in sides if isinstance(side, exp.Column)), None)
+    return next((side for side in sides if isinstance(side, exp.Column | exp.Anonymous)), None)
 
 
 def _is_star(item: exp.Expr) -> bool:

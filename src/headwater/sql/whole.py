@@ -62,7 +62,7 @@ def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params, lift
         offset=offset(nothing, parsed.select.args.get("offset")),
         relation=pruned(rows.relation, used),
         empty=rows.empty,
-        syntax=Syntax(parsed.select, params, {_column(expr): node for expr, node in rows.liftable}),
+        syntax=Syntax(parsed.select, params, {_column(expr): node for expr, node in rows.liftable}, rows.aggregates),
     )
 
 
@@ -89,8 +89,9 @@ class Rows:
     order: tuple[Term, ...]
     ties: Callable[[], Iterable[Term]]
     correlated: tuple[Expr, ...] = ()
-    liftable: tuple[tuple[Expr, exp.Column], ...] = ()
+    liftable: tuple[tuple[Expr, exp.Expr], ...] = ()
     empty: tuple[tuple[str, Value], ...] | None = None
+    aggregates: frozenset[str] = frozenset()
 
     def terms(self) -> list[Term]:
         return distinct_terms([*self.order, *self.ties()]) or self._any_terms()
@@ -166,6 +167,7 @@ class Queries:
             selected.correlated,
             selected.liftable,
             over_no_rows(selected.aggregates) if selected.scalar and selected.liftable else None,
+            frozenset(each.column.name for each in selected.aggregates),
         )
 
     def _distinct(self, selected: Selected) -> Rows:
