@@ -73,14 +73,15 @@ class Against:
             theirs = names[oid].replace("varchar", "text")
             assert kind_of(expr) == theirs, f"{text} is {kind_of(expr)} to us, {theirs} to PostgreSQL"
 
-    def check(self, rows: Sequence[Sequence[str | None]]) -> None:
-        """`rows` hold each value as text, without the id."""
+    def check(self, rows: Sequence[Sequence[str | None]], expressions: Sequence[str] | None = None) -> None:
+        """`rows` hold each value as text, without the id; `expressions` are all unless told."""
+        asked = list(self.expressions if expressions is None else expressions)
         batch = batch_of(self._read, self._put(rows))
-        answers = iter(self.db.execute(_ATTEMPTS, (self.expressions,)).fetchall())
-        for text, expr in self.bound.items():
+        answers = iter(self.db.execute(_ATTEMPTS, (asked,)).fetchall())
+        for text in asked:
             (oid,) = self._described(f"SELECT {text} FROM v LIMIT 0")
             parse = BUILT_IN.parser(oid)
-            evaluated = Expressions([expr], self._read)
+            evaluated = Expressions([self.bound[text]], self._read)
             found = evaluated.evaluate(batch)
             for place, ours in enumerate(from_array(found.columns[0], evaluated.types[0])):
                 value, error = next(answers)

@@ -113,7 +113,8 @@ def _calls() -> Iterator[str]:
     """Each signature, with a few arguments of each kind."""
     for name, signatures in FUNCTIONS.items():
         for signature in signatures:
-            for turn in range(3):
+            known = {*signature.takes, signature.gives} <= {*_ARGUMENTS, "bool"}  # the others have tests of their own
+            for turn in range(3 if known else 0):
                 args = [_ARGUMENTS[kind][(turn + n) % len(_ARGUMENTS[kind])] for n, kind in enumerate(signature.takes)]
                 yield f"{name}({', '.join(args)})"
     for name in SPECIAL:

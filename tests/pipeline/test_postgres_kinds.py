@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -38,6 +39,16 @@ _QUERIES = (
     "SELECT id, friend IN (SELECT who FROM visits) AS busy FROM users",
     "SELECT id, (SELECT count(*) FROM visits v WHERE v.who = u.id) AS n FROM users u",
     "SELECT count(DISTINCT friend) AS n FROM users",
+    "SELECT id, born FROM users WHERE born >= '2000-01-01' ORDER BY born DESC NULLS LAST, id",
+    "SELECT born, count(*) AS n FROM users GROUP BY born ORDER BY born",
+    "SELECT day, min(at) AS first, max(clock) AS last FROM visits GROUP BY day",
+    "SELECT u.id, v.id AS visit FROM users u JOIN visits v ON v.day = u.born AND v.at < u.born + interval '1 year'",
+    "SELECT date_trunc('month', at) AS month, count(*) AS n FROM visits WHERE isfinite(at) GROUP BY 1",
+    "SELECT id, at::date - 7 AS week_before, at + interval '1 month' AS due, clock::text AS clock FROM visits",
+    "SELECT DISTINCT day FROM visits WHERE at BETWEEN '2023-01-01' AND timestamptz '2024-12-31 00:00+01'",
+    "SELECT born AS day FROM users UNION SELECT day FROM visits",
+    "SELECT id, (SELECT max(at) FROM visits v WHERE v.day = u.born) AS last FROM users u",
+    "SELECT id FROM visits ORDER BY at, clock DESC LIMIT 4",
 )
 
 
@@ -77,6 +88,10 @@ _SHARING: tuple[tuple[str, object, object], ...] = (
     ("SELECT u.id FROM users u JOIN visits v ON v.who = u.id WHERE v.who = $1", _USERS[0], _USERS[1]),
     ("SELECT count(*) AS n FROM visits WHERE who = $1", _USERS[0], _USERS[1]),
     ("SELECT id FROM users WHERE id > $1", _USERS[0], _USERS[1]),
+    ("SELECT id FROM users WHERE born = $1", date(2024, 2, 29), "1999-12-31"),
+    ("SELECT id FROM visits WHERE at >= $1", datetime(2024, 1, 1, tzinfo=UTC), "2023-01-01 00:00+02"),
+    ("SELECT id FROM visits WHERE day BETWEEN '2024-01-01' AND $1", date(2024, 2, 29), "infinity"),
+    ("SELECT id FROM visits WHERE at >= $1::date", date(2024, 2, 29), "1999-12-31"),
 )
 
 

@@ -14,6 +14,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from headwater.engine.postgres_errors import Failed
+from headwater.engine.postgres_times import MOVED
+from headwater.engine.postgres_writing import WRITTEN
 from headwater.sql.postgres.reading import uuid_of
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
@@ -21,10 +24,6 @@ _TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 _BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
 _CHARACTER_BYTES = 4  # as many are set aside for each
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
-
-
-class Failed(Exception):
-    """The error that PostgreSQL raises for a row."""
 
 
 # Integers
@@ -193,6 +192,10 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
         return bool
     if wanted == "uuid":
         return _uuid
+    if (kind, wanted) in MOVED:
+        return MOVED[kind, wanted]
+    if kind in WRITTEN:
+        return WRITTEN[kind]
     return (lambda a: "true" if a else "false") if kind == "bool" else str
 
 

@@ -7,14 +7,15 @@ that an error they guard against is none. It keeps no row between two calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_functions import (
     BOUNDS,
     STRICT,
-    Failed,
     cast,
     comparison,
     integer_operator,
@@ -22,6 +23,8 @@ from headwater.engine.postgres_functions import (
     real_operator,
 )
 from headwater.engine.postgres_held import held, held_column, shown
+from headwater.engine.postgres_parts import PARTS
+from headwater.engine.postgres_times import SUMS
 from headwater.engine.sqlite_kernel import Selected, columns_of
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
@@ -29,6 +32,8 @@ from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.kinds import kind_of
 
 Run = Callable[[Row], Any]
+_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS}
+_MEASURE = attrgetter("measure_us")
 
 
 class PostgresKernel:
@@ -100,11 +105,18 @@ def _own(arg: Expr) -> str:
 
 def _function(name: str) -> Callable[..., Any]:
     kind, _, sign = name.partition(" ")
-    if name in STRICT:
-        return STRICT[name]
+    if name in _STRICT:
+        return _STRICT[name]
     if kind in BOUNDS:
         return integer_operator(kind, sign)
+    if kind == "interval":
+        return _measured(comparison(sign))
     return real_operator(sign) if kind == "float8" else comparison(name)
+
+
+def _measured(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Intervals are compared by their measure: a month is thirty days."""
+    return lambda one, other: compare(one.measure_us, other.measure_us)
 
 
 def _strict(function: Callable[..., Any], runs: list[Run]) -> Run:
@@ -214,6 +226,8 @@ _SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     "isnot": _same(False),
     "float8 is": _same(True, order_of),
     "float8 isnot": _same(False, order_of),
+    "interval is": _same(True, _MEASURE),
+    "interval isnot": _same(False, _MEASURE),
     "in": _in,
     "coalesce": _coalesce,
     "greatest": _extreme(max),

@@ -211,6 +211,8 @@ def _result_name(node: exp.Expr) -> str | None:
             return _result_name(node.this) or SPELLINGS.get(node.args["to"].name, node.args["to"].name)
         case exp.Collate():
             return _result_name(node.this)
+        case exp.AtTimeZone():
+            return "timezone"
         case exp.Case():
             default = node.args.get("default")
             return (_result_name(default) if isinstance(default, exp.Column) else None) or "case"

@@ -1,7 +1,8 @@
 """The functions of PostgreSQL whose results we know exactly: what they take, what they give. Values only.
 
 `text!` is text under the collation C: elsewhere letters have their case by rules of the origin's own. What depends on
-the machine's mathematics (`sin`, `power`, …) is not here, nor what makes a numeric.
+the machine's mathematics (`sin`, `power`, …) is not here, nor what makes a numeric. A kind of `UNITS` is a constant:
+one of these words.
 """
 
 from __future__ import annotations
@@ -23,23 +24,43 @@ def _all(name: str, gives: str, *forms: str) -> tuple[Signature, ...]:
     return tuple(Signature(name, tuple(form.split()), gives) for form in forms)
 
 
+_CLOCK_UNITS = frozenset({"hour", "minute", "second", "milliseconds", "microseconds"})
+_DAY_UNITS = frozenset({"year", "month", "day", "week", "quarter", "decade", "century", "millennium"})
+UNITS: Mapping[str, frozenset[str]] = {
+    "part of a moment": _CLOCK_UNITS | _DAY_UNITS | {"dow", "isodow", "doy", "isoyear", "epoch"},
+    "part of a time": _CLOCK_UNITS | {"epoch"},
+    "part of an interval": _CLOCK_UNITS | {"year", "month", "day", "epoch"},
+    "unit": _CLOCK_UNITS | _DAY_UNITS,
+}
+_PARTS = (
+    *(("part of a moment", kind) for kind in ("date", "timestamp", "timestamptz")),
+    ("part of a time", "time"),
+    ("part of an interval", "interval"),
+)
 _LENGTH = _all("length", "int4", "text")
 _INTEGER_FORMS = tuple(Signature(f"{kind} abs", (kind,), kind) for kind in ("int2", "int4", "int8"))
 
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "abs": (*_INTEGER_FORMS, Signature("float8 abs", ("float8",), "float8")),
+    "age": tuple(Signature("interval age", (kind, kind), "interval") for kind in ("timestamp", "timestamptz")),
     "ascii": _all("ascii", "int4", "text"),
     "btrim": _all("btrim", "text", "text", "text text"),
     "ceil": _all("float8 ceil", "float8", "float8"),
     "ceiling": _all("float8 ceil", "float8", "float8"),
     "char_length": _LENGTH,
     "character_length": _LENGTH,
+    "date_part": tuple(Signature(f"float8 date_part {kind}", (part, kind), "float8") for part, kind in _PARTS),
+    "date_trunc": tuple(Signature(f"{kind} date_trunc", ("unit", kind), kind) for kind in ("timestamp", "timestamptz")),
     "floor": _all("float8 floor", "float8", "float8"),
+    "isfinite": tuple(
+        Signature(f"bool isfinite {kind}", (kind,), "bool") for kind in ("date", "timestamp", "timestamptz")
+    ),
     "left": _all("left", "text", "text int4"),
     "length": _LENGTH,
     "lower": _all("lower", "text", "text!"),
     "lpad": _all("lpad", "text", "text int4", "text int4 text"),
     "ltrim": _all("ltrim", "text", "text", "text text"),
+    "make_date": (Signature("date make_date", ("int4", "int4", "int4"), "date"),),
     "md5": _all("md5", "text", "text"),
     "mod": tuple(Signature(f"{kind} %", (kind, kind), kind) for kind in ("int2", "int4", "int8")),
     "octet_length": _all("octet_length", "int4", "text"),

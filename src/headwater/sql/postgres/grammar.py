@@ -47,6 +47,8 @@ _NEVER_ALIAS = _RESERVED | words(
     """CROSS FULL ILIKE INNER IS ISNULL JOIN LEFT LIKE NATURAL NOTNULL OUTER RIGHT OVER FILTER WITHIN DAY HOUR MINUTE
     MONTH PRECISION SECOND VARYING WITHOUT YEAR AT BETWEEN ESCAPE"""
 )
+_TYPED = words("DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL UUID")
+_FIELDS = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 _COMPOUNDS: dict[str, type[exp.SetOperation]] = {"UNION": exp.Union, "EXCEPT": exp.Except}
 
 
@@ -59,12 +61,21 @@ class PostgresStatement(Statement):
     _signs = ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus))
 
     def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
-        """`x::type` and `x COLLATE name`."""
+        """`x::type`, `x COLLATE name` and `x AT TIME ZONE zone`."""
         if self._match(TokenType.DCOLON):
             return exp.Cast(this=this, to=self._type())
         if least <= COLLATE and self._match(TokenType.COLLATE):
             return exp.Collate(this=this, expression=self._name("a collation"))
+        if least <= COLLATE and self._words("AT", "TIME", "ZONE"):
+            return exp.AtTimeZone(this=this, zone=self._tier(COLLATE))
         return None
+
+    def _words(self, *words: str) -> bool:
+        """Whether these come next; then they are read."""
+        found = all(self._peek(place).text.upper() == word for place, word in enumerate(words))
+        if found:
+            self._advance(len(words))
+        return found
 
     def _binary(self, this: exp.Expr, least: int) -> exp.Expr | None:
         tier, node = BINARY.get(self._operator(), (0, exp.Expr))
@@ -101,7 +112,7 @@ class PostgresStatement(Statement):
             case "BETWEEN":
                 low = self._tier(OTHER)
                 self._expect(TokenType.AND, "AND after BETWEEN")
-                return exp.Between(this=this, low=low, high=self._tier(OTHER))
+                return _between(this, low, self._tier(OTHER))
             case word:
                 node = exp.Like if word == "LIKE" else exp.ILike
                 like = node(this=this, expression=self._tier(OTHER))
@@ -132,7 +143,22 @@ class PostgresStatement(Statement):
             raise self._unsupported("a number or string of bits is", first)
         if self._operator() == "CAST":
             return self._placed(self._cast(), first)
+        if self._is_typed():
+            return self._placed(self._typed(), first)
         return super()._operand()
+
+    def _is_typed(self) -> bool:
+        """`date '2024-01-01'`."""
+        zoned = self._next and self._next.text.upper() in ("WITH", "WITHOUT")
+        string = self._peek(4) if zoned else self._next
+        return self._operator() in _TYPED and bool(string) and string.token_type == TokenType.STRING
+
+    def _typed(self) -> exp.Expr:
+        to, first = self._type(), self._curr
+        text = self._placed(self._operand(), first)
+        if to.name == "interval" and self._operator() in _FIELDS:
+            raise self._unsupported("an interval of fields is", first, "write the unit into the string")
+        return exp.Cast(this=text, to=to)
 
     def _numbered(self) -> exp.Expr:
         """`$1`."""
@@ -156,6 +182,9 @@ class PostgresStatement(Statement):
         if first and first.token_type not in (TokenType.STRING, TokenType.NUMBER):
             self._advance()
             name = first.text.lower()
+        if name in ("time", "timestamp"):
+            zoned = next((word for word in ("with", "without") if self._words(word.upper(), "TIME", "ZONE")), None)
+            name += f" {zoned} time zone" if zoned else ""
         follows = self._curr and (self._curr.text in ("(", "[", ".") or self._operator() in ("WITH", "WITHOUT"))
         if not name or follows or self._quoted(first):
             raise self._unsupported("this type is", first, "compute with it in the application")
@@ -320,6 +349,16 @@ _NO_NAMES = (
     TokenType.NATIONAL_STRING,
     TokenType.RAW_STRING,
 )
+
+
+def _between(this: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
+    """Of a column two conditions, each of which a plan may make a parameter of."""
+    if not isinstance(this, exp.Column):
+        return exp.Between(this=this, low=low, high=high)
+    bounds = exp.GTE(this=this, expression=low), exp.LTE(this=this.copy(), expression=high)
+    for bound in bounds:
+        bound.meta.update(this.meta)
+    return exp.And(this=bounds[0], expression=bounds[1])
 
 
 def _null(this: exp.Expr) -> exp.Expr:

@@ -19,7 +19,7 @@ from headwater.sql.grammar import Plus, Span
 from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.parse import span
-from headwater.sql.postgres.functions import FUNCTIONS
+from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
     INTEGERS,
@@ -35,6 +35,7 @@ from headwater.sql.postgres.kinds import (
     wider,
 )
 from headwater.sql.postgres.reading import READ, read
+from headwater.sql.postgres.times import CASTS, DATED, TIMES, comparable, moved, summed
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.walk import references
 
@@ -56,7 +57,7 @@ _EQUALITIES = ("=", "<>", "is", "isnot")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
-_TOLD = ("uuid",)  # `||` and concat() write them as a cast to text does
+_TOLD = ("uuid", *TIMES)  # `||` and concat() write them as a cast to text does
 _CASTS = {
     ("bool", "int4"),
     ("int4", "bool"),
@@ -66,6 +67,7 @@ _CASTS = {
     ("float8", "int8"),
     *((kind, "text") for kind in (*INTEGERS, "uuid")),
     ("text", "uuid"),
+    *CASTS,
     *((kind, "float8") for kind in INTEGERS),
     *((one, other) for one in INTEGERS for other in INTEGERS),
 }
@@ -98,6 +100,8 @@ def coerced(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
         return Const(float(expr.value), Type.REAL) if constant else Cast(expr, "float8", Type.REAL)  # type: ignore[union-attr, arg-type]
     if kind == "float8" and own == "numeric":
         return _read(scope, expr, kind, at)
+    if own in DATED and kind in DATED and DATED.index(own) < DATED.index(kind):
+        return moved(expr, kind)
     raise scope.refusal(f"{_title(own)} as {_title(kind)} is not supported yet", at, "CAST it")
 
 
@@ -194,7 +198,7 @@ def negative(scope: Scope, node: exp.Neg) -> Bound:
         return _number(f"-{node.this.name}")
     arg = bind_expr(scope, node.this).expr
     kind = kind_of(arg)
-    if not (is_integer(kind) or kind == "float8"):
+    if not (is_integer(kind) or kind in ("float8", "interval")):
         raise scope.refusal(f"the negative of {_title(kind)} is not supported yet", span(node))
     return Bound(Call(f"{kind} neg", (arg,), type_of_kind(kind)))
 
@@ -213,6 +217,8 @@ def arithmetic(scope: Scope, node: exp.Binary) -> Bound:
 
 def computed(scope: Scope, sign: str, left: Expr, right: Expr, at: Span | None) -> Expr:
     kinds = {kind_of(side) for side in (left, right)} - {"unknown"}
+    if (moment := summed(sign, left, right)) is not None:
+        return moment
     if kinds and kinds <= {*INTEGERS}:
         kind = wider(kinds)
     elif "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"} and sign != "%":
@@ -272,14 +278,22 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     if "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"}:
         args = tuple(coerced(scope, side, "float8", at) for side in (one, other))
         return Bound(Call(f"float8 {name}", args, BOOLEAN))
+    if (moments := comparable(one, other)) is not None:
+        return Bound(_constant_last(name, *moments))
     kind = common_kind([one, other])
+    if kind == "interval":
+        args = tuple(coerced(scope, side, kind, at) for side in (one, other))
+        return Bound(Call(f"interval {name}", args, BOOLEAN))
     if kind is None or not _comparable(kind, name):
         told = " and ".join(sorted(map(_title, kinds)))
         raise scope.refusal(f"comparing {told or 'literals'} is not supported yet", at, _collation_hint(kinds))
-    one, other = (coerced(scope, side, kind, at) for side in (one, other))
+    return Bound(_constant_last(name, *(coerced(scope, side, kind, at) for side in (one, other))))
+
+
+def _constant_last(name: str, one: Expr, other: Expr) -> Expr:
     if isinstance(one, Const) and not isinstance(other, Const):
         one, other, name = other, one, _MIRRORED.get(name, name)
-    return Bound(Call(name, (one, other), BOOLEAN))
+    return Call(name, (one, other), BOOLEAN)
 
 
 def _comparable(kind: str, name: str) -> bool:
@@ -384,7 +398,16 @@ def cast(scope: Scope, node: exp.Cast) -> Bound:
     readable = kind.startswith("other ") and wanted == "text" and arg.type is Type.TEXT
     if (kind.partition(" ")[0], wanted) not in _CASTS and not readable:
         raise scope.refusal(f"CAST of {_title(kind)} to {wanted} is not supported yet", at)
-    return Bound(Cast(arg, wanted, type_of_kind(wanted)))
+    return Bound(moved(arg, wanted) if wanted in DATED else Cast(arg, wanted, type_of_kind(wanted)))
+
+
+def zoned(scope: Scope, node: exp.AtTimeZone) -> Bound:
+    """Other zones have rules that change from release to release."""
+    arg, zone = (bind_expr(scope, side).expr for side in (node.this, node.args["zone"]))
+    other = {"timestamp": "timestamptz", "timestamptz": "timestamp"}.get(kind_of(arg))
+    if other is None or _literal_text(zone) != "UTC":
+        raise scope.refusal("a time zone but 'UTC' is not supported yet", span(node))
+    return Bound(moved(arg, other))
 
 
 def _cast_constant(expr: Expr, kind: str) -> Expr:
@@ -429,10 +452,14 @@ def _function(scope: Scope, node: exp.Anonymous, args: Sequence[Expr]) -> Expr:
 
 def _fits(arg: Expr, kind: str) -> bool:
     """`text!` takes only text whose letters are those of the collation C. A literal is taken for text alone: what else
-    it might be, depends on functions of that name that we do not know."""
+    it might be, depends on functions of that name that we do not know. A unit is such a literal."""
     own = kind_of(arg)
+    if kind in UNITS:
+        return _literal_text(arg) in UNITS[kind]
     if own == "unknown":
         return _plain(kind) == "text"
+    if kind == "timestamptz":
+        return own in ("timestamptz", "date")
     if kind == "text":
         return is_text(own)
     if kind == "int4":
@@ -442,8 +469,14 @@ def _fits(arg: Expr, kind: str) -> bool:
     return own == _plain(kind) or (kind == "int8" and is_integer(own))
 
 
+def _literal_text(arg: Expr) -> str | None:
+    constant = arg.arg if isinstance(arg, Cast) and arg.affinity == "unknown" else arg
+    return constant.value if isinstance(constant, Const) and isinstance(constant.value, str) else None
+
+
 def _plain(kind: str) -> str:
-    return kind.rstrip("!")
+    """As the type of an argument."""
+    return "text" if kind in UNITS else kind.rstrip("!")
 
 
 def _coalesced(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
@@ -502,6 +535,7 @@ RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     exp.Escape: escaped,
     exp.Collate: collate,
     exp.Cast: cast,
+    exp.AtTimeZone: zoned,
     exp.Case: case,
     exp.Anonymous: call,
     exp.Subquery: scalar,

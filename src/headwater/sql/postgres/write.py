@@ -56,6 +56,9 @@ class PostgresWriter(Writer):
     def _typed(self, node: exp.Cast) -> str:
         return f"CAST({self.write(node.this)} AS {node.args['to'].name})"
 
+    def _zoned(self, node: exp.AtTimeZone) -> str:
+        return f"{self.operand(node.this)} AT TIME ZONE {self.operand(node.args['zone'])}"
+
     def _located(self, node: exp.Table) -> str:
         """With its schema, whatever the search path."""
         name = ".".join(quote(part) for part in (node.db, node.name) if part)
@@ -89,6 +92,7 @@ _WRITERS: dict[type[exp.Expr], Callable[[PostgresWriter, Any], str]] = {
     exp.Placeholder: PostgresWriter._given,
     exp.Collate: PostgresWriter._collated,
     exp.Cast: PostgresWriter._typed,
+    exp.AtTimeZone: PostgresWriter._zoned,
     exp.Table: PostgresWriter._located,
     Joined: PostgresWriter._crossed,
     exp.Union: PostgresWriter._combined,
