@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -92,6 +94,8 @@ POSTGRES = {
             Column("s", Type.TEXT, "text", "C"),
             Column("u", Type.UUID, "uuid", "C"),
             Column("d", Type.DATE, "date", "C"),
+            Column("t", Type.TIMESTAMP, "timestamp without time zone", "C"),
+            Column("z", Type.TIMESTAMPTZ, "timestamp with time zone", "C"),
         ),
         ("id",),
         dialect="postgres",
@@ -106,10 +110,17 @@ POSTGRES_CONDITIONS = (
     "n = {} AND i8 = {}",
     "d >= {}",
     "s > {}",
+    "u IN ({}, {})",
+    "u > {}",
+    "z BETWEEN {} AND {}",
+    "t < {}::date",
 )
 WIDTHS: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([1, 2, 2**15, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 3 * 10**9, 2**63 - 1, 2**63]),
     st.sampled_from(["1", "3000000000", "a", "2024-01-31", "c0ffee00-0000-0000-0000-000000000000"]),
+    st.sampled_from([UUID(int=1), UUID(int=2), str(UUID(int=1)), str(UUID(int=10)).upper(), date(2024, 1, 31)]),
+    st.sampled_from([datetime(2024, 1, 31, 1), datetime(2024, 1, 31, 1, tzinfo=UTC), datetime.max]),
+    st.sampled_from([datetime.max.replace(tzinfo=timezone(timedelta(hours=-2))), datetime.min.replace(tzinfo=UTC)]),
 )
 
 
@@ -195,6 +206,29 @@ def test_the_second_time_nothing_is_parsed(sql: str, first: Given, second: Given
     plans.forget()
     plans.plan(sql, second)
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("sql", "first", "second"),
+    [
+        ("SELECT id FROM t WHERE u = $1", [UUID(int=1)], [UUID(int=2)]),
+        ("SELECT id FROM t WHERE u = $1", [str(UUID(int=1))], [str(UUID(int=2))]),
+        ("SELECT id FROM t WHERE u IN ($1, $2)", [UUID(int=2), UUID(int=1)], [UUID(int=1), UUID(int=3)]),
+        ("SELECT id FROM t WHERE d >= $1", [date(2024, 1, 31)], [date(1, 1, 1)]),
+        ("SELECT id FROM t WHERE z < $1", [datetime(2024, 1, 31, tzinfo=UTC)], [datetime(1, 1, 1, tzinfo=UTC)]),
+    ],
+)
+def test_nor_is_it_for_a_uuid_or_a_moment(sql: str, first: Given, second: Given) -> None:
+    asked: list[str] = []
+
+    def counted(text: str, params: Given) -> Planned:
+        asked.append(text)
+        return plan(text, POSTGRES, params)
+
+    plans = Plans(counted)
+    plans.plan(sql, first)
+    assert plans.plan(sql, second) == plan(sql, POSTGRES, second)
+    assert len(asked) == 2
 
 
 def test_a_parameter_that_is_part_of_the_template_is_planned_every_time() -> None:

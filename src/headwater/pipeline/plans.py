@@ -6,9 +6,12 @@ of them comes out as a value, limit or offset of the instance, and nothing else 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.value import Value
@@ -22,10 +25,11 @@ Named = Mapping[Any, Any]  # the value of each parameter, by its name or number
 Slot = int | str | None
 Shape = tuple[tuple[int | str, type, bool], ...]
 _PLANS_MAX = 4096  # then the oldest goes
-_PLAIN = (int, str, bytes)  # a float may be told as an integer, a NULL changes the plan
+_PLAIN = (int, str, bytes, UUID, date, datetime)  # a float may be told as an integer, a NULL changes the plan
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _FOUR_BYTES = range(-(1 << 31), 1 << 31)  # there are columns that take no larger one, and say so
 _PROBE, _WIDE_PROBE = 1 << 30, 1 << 62
+_UUID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,9 @@ class Plans:
         except HeadwaterError:
             return None
         slot = {(type(probe), probe): name for name, probe in probes.items()}
+        slot |= {
+            (UUID, UUID(probe)): name for name, probe in probes.items() if isinstance(probe, str) and _is_special(probe)
+        }
         made = planned.instance
         limit, offset = (slot.get((type(number), number)) for number in (made.limit, made.offset))
         slots = Slots(planned, tuple(_slots(value, slot) for value in made.values), limit, offset)
@@ -100,7 +107,7 @@ class Plans:
 
 def _slots(value: Value, slot: Mapping[tuple[type, Any], int | str]) -> Slot | tuple[Slot, ...]:
     """Those of a list only where its order is Python's own, whatever the column's collation."""
-    if isinstance(value, tuple) and {type(each) for each in value} in ({int}, {bytes}):
+    if isinstance(value, tuple) and {type(each) for each in value} in ({int}, {bytes}, {UUID}):
         return tuple(slot.get((type(each), each)) for each in value)
     return slot.get((type(value), value))
 
@@ -108,9 +115,14 @@ def _slots(value: Value, slot: Mapping[tuple[type, Any], int | str]) -> Slot | t
 def _filled(slot: Slot | tuple[Slot, ...], value: Any, given: Mapping[int | str, Any]) -> Any:
     """None for a list with a value twice."""
     if not isinstance(slot, tuple):
-        return value if slot is None else given[slot]
+        return value if slot is None else _alike(given[slot], value)
     items = [_filled(one, each, given) for one, each in zip(slot, value, strict=True)]
     return tuple(sorted(items)) if len(set(items)) == len(items) else None
+
+
+def _alike(given: Any, value: Any) -> Any:
+    """As the column holds it: a uuid may be given as its text."""
+    return UUID(given) if isinstance(value, UUID) and isinstance(given, str) else given
 
 
 def _by_name(params: Given) -> Named:
@@ -118,26 +130,52 @@ def _by_name(params: Given) -> Named:
 
 
 def _shape(given: Named) -> Shape | None:
-    """The types of the values, and whether four bytes are too few for them; none where one of them may be planned in a
+    """The types of the values, and whether they are special among these; none where one of them may be planned in a
     way of its own."""
-    if all(type(value) in _PLAIN and (type(value) is not int or value in _INTEGERS) for value in given.values()):
-        return tuple((name, type(value), _is_wide(value)) for name, value in given.items())
+    if all(map(_is_plain, given.values())):
+        return tuple((name, type(value), _is_special(value)) for name, value in given.items())
     return None
+
+
+def _is_plain(value: Any) -> bool:
+    """A moment of another zone is held as one of UTC."""
+    if isinstance(value, datetime) and value.tzinfo not in (None, UTC):
+        return False
+    return type(value) in _PLAIN and (type(value) is not int or value in _INTEGERS)
 
 
 def _probe(number: int, value: Value) -> Value:
     """Like the value, and like no other."""
     match value:
         case int():
-            return (_WIDE_PROBE if _is_wide(value) else _PROBE) + 104729 * number + 12345
+            return (_WIDE_PROBE if _is_special(value) else _PROBE) + 104729 * number + 12345
         case str():
-            return f"\N{REPLACEMENT CHARACTER} probe {number}"
+            return str(_uuid_probe(number)) if _is_special(value) else f"\N{REPLACEMENT CHARACTER} probe {number}"
+        case UUID():
+            return _uuid_probe(number)
+        case datetime():
+            return datetime(4321, 1, 1, 1, 2, 3, 4 + number, tzinfo=UTC if _is_special(value) else None)
+        case date():
+            return date(4321, 1, 1) + timedelta(days=number)
         case _:
             return b"\xff probe %d" % number
 
 
-def _is_wide(value: Any) -> bool:
-    return type(value) is int and value not in _FOUR_BYTES
+def _uuid_probe(number: int) -> UUID:
+    return UUID(int=(0x70726F6265 << 88) + number)
+
+
+def _is_special(value: Any) -> bool:
+    """An integer of more than four bytes, a text that is a uuid's, a moment with a zone."""
+    match value:
+        case int():
+            return value not in _FOUR_BYTES
+        case str():
+            return _UUID.fullmatch(value) is not None
+        case datetime():
+            return value.tzinfo is not None
+        case _:
+            return False
 
 
 def _is_count(number: Any) -> bool:
