@@ -190,6 +190,6 @@ def test_refusals_teach(url: str, tmp_path: Path) -> None:
             other.execute("CREATE TABLE bare (n int)")
         with pytest.raises(HeadwaterError, match="REPLICA IDENTITY FULL"):
             db.query("SELECT n FROM bare", live=True)
-        text = db.explain("SELECT id FROM orders WHERE total > 3")
+        text = db.explain("SELECT id, rank() OVER (ORDER BY total) AS place FROM orders")
         assert "wholistic" in text
         assert "orders" in text

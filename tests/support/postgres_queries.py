@@ -6,11 +6,22 @@ from random import Random
 
 SCHEMA = (
     "CREATE TABLE parents (id int PRIMARY KEY, name text, level smallint, ok bool)",
-    "CREATE TABLE children (id bigint PRIMARY KEY, parent int, n int, big bigint, f float8, note varchar(8), ok bool)",
+    "CREATE TABLE children (id bigint PRIMARY KEY, parent int, n int, big bigint, f float8, note varchar(8), ok bool, "
+    "price numeric(7,2), amount numeric)",
 )
 _NAMES = ("ann", "Bob", "bo", "Ümit", "a_b", "")
 _INTEGERS = {"p": ("p.id", "p.level"), "c": ("c.id", "c.parent", "c.n", "c.big")}
 _TEXTS = {"p": ("p.name",), "c": ("c.note",)}
+
+
+_SUMS = (
+    ", sum(c.big) AS t, avg(c.n) AS v",
+    ", sum(c.price) AS t, avg(c.price) AS v, max(c.price) AS w",
+    ", sum(c.amount) AS t, avg(c.amount) FILTER (WHERE c.ok) AS v, count(DISTINCT c.amount) AS w",
+    ", sum(c.f) AS t, avg(c.f) AS v, min(c.f) AS w, count(DISTINCT c.f) AS x",
+    ", sum(DISTINCT c.price) AS t, avg(DISTINCT c.n) AS v",
+    ", bool_and(c.ok) AS t, bool_or(c.ok) AS v, every(c.n > 2) FILTER (WHERE c.f > 0) AS w",
+)
 
 
 class Asking:
@@ -38,6 +49,12 @@ class Asking:
         )
         return self.random.choice((*forms, f"length({self._text(of)})", f"CASE WHEN {column} > 2 THEN 1 ELSE 0 END"))
 
+    def _number(self, of: str) -> str:
+        """What is numeric."""
+        one = self.random.choice(("c.price", "c.amount", f"{self._integer(of)}::numeric"))
+        forms = (one, f"{one} * 1.50", f"{one} / 3", f"{one} + c.price", f"round({one}, 1)", f"-{one}", f"{one} % 0.7")
+        return self.random.choice(forms)
+
     def _text(self, of: str) -> str:
         column = self.random.choice(_TEXTS[self.random.choice(of)])
         return self.random.choice((column, column, f"lower({column})", f"{column} || '!'", f"left({column}, 2)"))
@@ -58,7 +75,8 @@ class Asking:
             f"{one} IS NOT NULL",
         ]
         if "c" in of:
-            forms += ["c.f > 0.5", "c.f <= c.n", "c.f IS NULL"]
+            forms += ["c.f > 0.5", "c.f <= c.n", "c.f IS NULL", "c.price = c.amount", f"c.amount < {one}"]
+            forms += ["c.price > 1.5", "c.amount IN (0, 1.50, 'NaN')", "c.price * 2 - c.amount >= 0.5", "c.f < c.price"]
         if depth:
             forms += [
                 f"({self._condition(of, depth - 1)} {word} {self._condition(of, depth - 1)})" for word in ("AND", "OR")
@@ -71,6 +89,8 @@ class Asking:
     def _rows(self) -> str:
         of, table = self.random.choice((("p", "parents p"), ("c", "children c")))
         shown = f"{of}.id, {self._integer(of)} AS x, {self._text(of)} AS y, {self._condition(of)} AS z"
+        if of == "c":
+            shown += f", {self._number('c')} AS w"
         return f"SELECT {shown} FROM {table} WHERE {self._condition(of)}"
 
     def _joined(self) -> str:
@@ -82,10 +102,11 @@ class Asking:
         )
 
     def _grouped(self) -> str:
-        key = self.random.choice((self._integer("c"), self._text("p"), "p.ok"))
+        key = self.random.choice((self._integer("c"), self._text("p"), "p.ok", "c.price", "round(c.amount)"))
         having = f" HAVING count(*) > {self.random.randrange(3)}" if self.random.random() < 0.4 else ""
         aggregates = "count(*) AS a, count(c.note) AS b, sum(c.n) AS s, min(c.big) AS l, max(c.note) AS m"
         distinct = ", count(DISTINCT c.n) FILTER (WHERE c.ok) AS d"
+        aggregates += self.random.choice(("", *_SUMS))
         grouped = (
             f"SELECT {key} AS k, {aggregates}{distinct} FROM parents p JOIN children c ON c.parent = p.id GROUP BY 1"
         )
@@ -114,7 +135,7 @@ class Asking:
         return self.random.choice(forms)
 
     def _top(self) -> str:
-        key = self.random.choice((self._integer("c"), "c.f", self._text("c"), "c.ok"))
+        key = self.random.choice((self._integer("c"), "c.f", self._text("c"), "c.ok", "c.price", self._number("c")))
         order = f"{key} {self.random.choice(['', 'DESC', 'NULLS FIRST', 'DESC NULLS LAST'])}"
         where = self._condition("c", 1)
         return f"SELECT c.id, c.f, c.n, c.note FROM children c WHERE {where} ORDER BY {order} LIMIT 4 OFFSET 1"
@@ -146,6 +167,8 @@ class Writing:
             f"parent = {self._number()}",
             f"f = {self._real()}",
             f"note = {self._text()}",
+            f"price = {self._digits()}",
+            f"amount = {self._digits()}",
         )
         changes: tuple[str, ...] = (*(own or child), f"ok = {self._truth()}")
         return self.random.choice(changes)
@@ -154,10 +177,13 @@ class Writing:
         if table == "parents":
             return f"{self._text()}, {self._number()}, {self._truth()}"
         numbers = ", ".join(self._number() for _ in range(3))
-        return f"{numbers}, {self._real()}, {self._text()}, {self._truth()}"
+        return f"{numbers}, {self._real()}, {self._text()}, {self._truth()}, {self._digits()}, {self._digits()}"
 
     def _number(self) -> str:
         return self.random.choice(("NULL", *map(str, range(-1, 8))))
+
+    def _digits(self) -> str:
+        return self.random.choice(("NULL", "0", "0.00", "1.5", "1.50", "-2.125", "3", "'NaN'", "1000.1", "0.7"))
 
     def _real(self) -> str:
         return self.random.choice(("NULL", "0", "'-0'", "0.5", "1.5", "'NaN'", "'Infinity'", "-2"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from decimal import Decimal
 from uuid import UUID
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ _PYTHON = {
     Type.TEXT: (str,),
     Type.BLOB: (bytes,),
     Type.BOOLEAN: (bool,),
+    Type.NUMERIC: (Decimal,),
     Type.DATE: (date, Verbatim),
     Type.TIME: (time, Verbatim),
     Type.TIMESTAMP: (datetime, Verbatim),

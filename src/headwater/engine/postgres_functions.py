@@ -14,13 +14,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from headwater.engine.postgres_digits import real_text
 from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_times import MOVED
 from headwater.engine.postgres_writing import WRITTEN
 from headwater.sql.postgres.reading import uuid_of
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
-_TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
+TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 _BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
 _CHARACTER_BYTES = 4  # as many are set aside for each
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
@@ -31,7 +32,7 @@ _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
 
 def whole(kind: str, value: int) -> int:
     if not -BOUNDS[kind] <= value < BOUNDS[kind]:
-        raise Failed(f"{_TITLES[kind]} out of range")
+        raise Failed(f"{TITLES[kind]} out of range")
     return value
 
 
@@ -166,7 +167,7 @@ def _rounded(kind: str) -> Callable[[float], int]:
 
     def to_integer(a: float) -> int:
         if not math.isfinite(a):
-            raise Failed(f"{_TITLES[kind]} out of range")
+            raise Failed(f"{TITLES[kind]} out of range")
         return whole(kind, round(a))
 
     return to_integer
@@ -194,9 +195,14 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
         return _uuid
     if (kind, wanted) in MOVED:
         return MOVED[kind, wanted]
-    if kind in WRITTEN:
-        return WRITTEN[kind]
-    return (lambda a: "true" if a else "false") if kind == "bool" else str
+    return _WRITERS.get(kind, str)
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "bool": lambda a: "true" if a else "false",
+    "float8": real_text,
+    **WRITTEN,
+}
 
 
 # Texts

@@ -23,6 +23,14 @@ from headwater.engine.postgres_functions import (
     real_operator,
 )
 from headwater.engine.postgres_held import held, held_column, shown
+from headwater.engine.postgres_numeric import STRICT as STRICT_NUMERIC
+from headwater.engine.postgres_numeric import (
+    modified,
+    numeric_cast,
+    numeric_comparison,
+    numeric_operator,
+)
+from headwater.engine.postgres_numeric import order_of as numeric_order_of
 from headwater.engine.postgres_parts import PARTS
 from headwater.engine.postgres_times import SUMS
 from headwater.engine.sqlite_kernel import Selected, columns_of
@@ -90,20 +98,31 @@ def compiled(expr: Expr, places: dict[str, int]) -> Run:
             constant = held(value, type)
             return lambda row: constant
         case Cast(arg=arg, affinity=kind):
-            return _strict(cast(_own(arg), kind), [compiled(arg, places)])
+            return _cast(expr, kind, compiled(arg, places))
         case Case():
             return _case(expr, places)
         case Call(name=name, args=args):
             runs = [compiled(arg, places) for arg in args]
-            special = _SPECIAL.get(name)
-            return special(runs) if special is not None else _strict(_function(name), runs)
+            numeric = "numeric" in map(_own, args)
+            special = (_NUMERIC_SPECIAL if numeric else _SPECIAL).get(name)
+            return special(runs) if special is not None else _strict(_function(name, numeric), runs)
 
 
 def _own(arg: Expr) -> str:
     return kind_of(arg).partition(" ")[0]
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _cast(expr: Cast, kind: str, run: Run) -> Run:
+    """A constant is read once."""
+    own, wanted = _own(expr.arg), kind.partition(" ")[0]
+    function = numeric_cast(own, wanted) if "numeric" in (own, wanted) else cast(own, wanted)
+    if not isinstance(expr.arg, Const) or expr.arg.value is None:
+        return _strict(function, [run])
+    value = function(expr.arg.value)
+    return lambda row: value
+
+
+def _function(name: str, numeric: bool) -> Callable[..., Any]:
     kind, _, sign = name.partition(" ")
     if name in _STRICT:
         return _STRICT[name]
@@ -111,6 +130,12 @@ def _function(name: str) -> Callable[..., Any]:
         return integer_operator(kind, sign)
     if kind == "interval":
         return _measured(comparison(sign))
+    if kind == "numeric":
+        return numeric_operator(sign)
+    if kind.startswith("numeric("):
+        return modified(name)
+    if numeric:
+        return STRICT_NUMERIC.get(name) or numeric_comparison(name)
     return real_operator(sign) if kind == "float8" else comparison(name)
 
 
@@ -200,6 +225,14 @@ def _in(runs: list[Run]) -> Run:
     return run
 
 
+def _numeric_in(runs: list[Run]) -> Run:
+    return _in([_ordered(run) for run in runs])
+
+
+def _ordered(run: Run) -> Run:
+    return lambda row: None if (value := run(row)) is None else numeric_order_of(value)
+
+
 def _coalesce(runs: list[Run]) -> Run:
     def run(row: Row) -> Any:
         return next((value for each in runs if (value := each(row)) is not None), None)
@@ -207,9 +240,9 @@ def _coalesce(runs: list[Run]) -> Run:
     return run
 
 
-def _extreme(pick: Callable[..., Any]) -> Callable[[list[Run]], Run]:
+def _extreme(pick: Callable[..., Any], key: Callable[[Any], Any] | None = None) -> Callable[[list[Run]], Run]:
     def build(runs: list[Run]) -> Run:
-        return lambda row: pick((value for each in runs if (value := each(row)) is not None), default=None)
+        return lambda row: pick((value for each in runs if (value := each(row)) is not None), default=None, key=key)
 
     return build
 
@@ -233,4 +266,12 @@ _SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     "greatest": _extreme(max),
     "least": _extreme(min),
     "concat": _concat,
+}
+_NUMERIC_SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
+    **_SPECIAL,
+    "is": _same(True, numeric_order_of),
+    "isnot": _same(False, numeric_order_of),
+    "in": _numeric_in,
+    "greatest": _extreme(max, numeric_order_of),
+    "least": _extreme(min, numeric_order_of),
 }

@@ -165,6 +165,8 @@ def _decimal(value: Decimal) -> bytes:
     if not value.is_finite():
         return _number(float(value))
     double = _floor(value)
+    if math.isinf(double):
+        return _NUMBER + struct.pack(">QH", _ordered(double), _RESIDUAL_MAX) + _more(-value).translate(_INVERTED)
     above = _EXACT.subtract(value, Decimal(double))
     residual = min(int(above), _RESIDUAL_MAX)
     rest = _EXACT.subtract(above, Decimal(residual))

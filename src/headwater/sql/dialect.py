@@ -36,6 +36,10 @@ class Dialect(Protocol):
     def takes_first(self) -> bool:
         """Whether a subquery as a value is the first of its rows, not an error where it has several."""
 
+    @property
+    def aggregates(self) -> frozenset[str]:
+        """Those that groups may keep."""
+
     # Reading
 
     def tokens(self, sql: str) -> list[Token]: ...
@@ -83,6 +87,9 @@ class Dialect(Protocol):
 
     def looks_alike(self, bound: Bound) -> bool:
         """Whether equal values of it look the same: only such can be grouped by."""
+
+    def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
+        """The arguments of an aggregate as it takes them; the node says the same."""
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         """Type and affinity of an aggregate's result; refuses what it cannot keep."""

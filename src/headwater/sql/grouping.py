@@ -48,6 +48,7 @@ class Aggregates:
         condition = node.args.get("filter")
         filter = bind_expr(inner, condition).expr if condition else None
         self._check(inner, node, name, [arg.expr for arg in args], filter)
+        args = list(inner.dialect.aggregated(inner, node, args))
         compares = name != "group_concat"
         collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
         self._check_order(inner, node, name)
@@ -69,7 +70,7 @@ class Aggregates:
         return args
 
     def _check(self, scope: Scope, node: exp.Anonymous, name: str, args: Sequence[Expr], filter: Expr | None) -> None:
-        if name not in ("count", "sum", "total", "avg", "min", "max", "group_concat"):
+        if name not in scope.dialect.aggregates:
             raise scope.refusal(
                 f"the aggregate {name}() is not supported yet", span(node), "compute it in the application"
             )

@@ -13,6 +13,7 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from math import inf, isinf, nextafter
 
+from headwater.model.packing import pack_number
 from headwater.model.value import Type, Value
 
 INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
@@ -49,6 +50,8 @@ def write(value: Value) -> str:
             return _write_text(value)
         case bytes():
             return f"x'{value.hex()}'"
+        case Decimal():
+            return pack_number(value)  # SQLite has none; where its text only tells constants apart
         case _:
             raise TypeError(f"SQLite has no {type(value).__name__}")
 

@@ -13,7 +13,6 @@ from functools import reduce
 from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
-from headwater.model.value import Type
 from headwater.sql.ask import Ask, asks
 from headwater.sql.chain import operands, parts
 from headwater.sql.clauses import Attachment, Binder, Environment, Named, Selected, Whole
@@ -22,6 +21,7 @@ from headwater.sql.frame import is_constant, ordinal
 from headwater.sql.fromclause import From, FromClause, starred
 from headwater.sql.gathering import Gathering
 from headwater.sql.grouping import Aggregates, Grouping, calls_in, is_concatenated
+from headwater.sql.naming import reference
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.ordering import Term, distinct_terms, user_terms
 from headwater.sql.parse import span
@@ -29,7 +29,7 @@ from headwater.sql.pushdown import placed
 from headwater.sql.relation import Aggregate, Filter, Relation, RelColumn, columns_of
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.subquery import as_condition, correlation
-from headwater.sql.types import COLLATIONS
+from headwater.sql.types import COLLATIONS, Collating
 from headwater.sql.walk import names_in, substituted
 
 _COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
@@ -196,7 +196,11 @@ class Select:
             return passing
         if self._is_scalar(grouped) and not (self._is_bare(over) and _are_aggregates(results, columns)):
             return passing
-        return passing | {column.name for column in columns if _can_group(column)}
+        return passing | {column.name for column in columns if self._can_group(column)}
+
+    def _can_group(self, column: RelColumn) -> bool:
+        """Its equal values look the same."""
+        return self.whole.dialect.looks_alike(Bound(reference(column), Collating(column.collation)))
 
     def _is_scalar(self, grouped: bool) -> bool:
         return grouped and not self.node.args.get("group")
@@ -397,11 +401,6 @@ def lifted_columns(liftable: Iterable[tuple[Expr, exp.Expr]]) -> list[ColumnRef]
     """Those that the conjuncts ask for, by name: in whatever order they were written."""
     columns = [conjunct.args[0] for conjunct, _ in liftable if isinstance(conjunct, Call)]
     return sorted((one for one in columns if isinstance(one, ColumnRef)), key=lambda one: one.name)
-
-
-def _can_group(column: RelColumn) -> bool:
-    """Its equal values look the same."""
-    return column.type is not Type.ANY and (column.type is not Type.TEXT or column.collation == "BINARY")
 
 
 def _columns(bounds: Sequence[Bound] | Iterator[Bound]) -> frozenset[str]:

@@ -29,6 +29,7 @@ from headwater.sql.types import COLLATIONS, common_type, declared_affinity
 from headwater.sql.write import Writer
 
 _NUMBERS = (Type.INTEGER, Type.REAL, None)
+_AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "total"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Sqlite:
     name: str = "sqlite"
     has_plain: bool = True
     takes_first: bool = True
+    aggregates: frozenset[str] = _AGGREGATES
 
     # Reading
 
@@ -116,6 +118,9 @@ class Sqlite:
     def looks_alike(self, bound: Bound) -> bool:
         collation = bound.collating.name or "BINARY"
         return bound.expr.type is not Type.ANY and (bound.expr.type is not Type.TEXT or collation == "BINARY")
+
+    def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
+        return args
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name = node.name.lower()

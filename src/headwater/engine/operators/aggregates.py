@@ -15,8 +15,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from headwater.engine.operators.overflow import Overflow
+from headwater.engine.operators.sums import NumericSum, RealSum, Truths
 from headwater.model.keys import encode_value
-from headwater.model.value import Value, pack_any, unpack_any
+from headwater.model.value import Type, Value, pack_any, unpack_any
 from headwater.sql.relation import Aggregate
 
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
@@ -24,10 +26,7 @@ _BITS = 1074  # the smallest double is 2**-1074
 _UNIT = 1 << _BITS
 OVERFLOW = "integer overflow"
 _GONE_MAX = 16
-
-
-class Overflow(Exception):
-    """The sum of integers has no INTEGER."""
+_COUNTED_ONCE = ("count", "sum", "total", "avg")
 
 
 class Accumulator(Protocol):
@@ -115,7 +114,7 @@ def _sum(of: Sum) -> Value:
     if of.reals:
         return of.real()
     if not _INT_MIN <= of.integers <= _INT_MAX:
-        raise Overflow
+        raise Overflow(OVERFLOW)
     return of.integers
 
 
@@ -267,13 +266,19 @@ class Concat:
 def accumulator(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """What makes an accumulator for each group."""
     inside = _plain(aggregate)
-    if aggregate.distinct and aggregate.function in ("count", "sum", "total", "avg"):
+    if aggregate.distinct and aggregate.function in _COUNTED_ONCE:
         return lambda: Distinct(aggregate.collation, inside())
     return inside
 
 
 def _plain(aggregate: Aggregate) -> Callable[[], Accumulator]:
     match aggregate.function:
+        case "sum" | "avg" as name if aggregate.column.type is Type.NUMERIC:
+            return lambda: NumericSum(name == "avg")
+        case "sum" | "avg" as name if aggregate.column.affinity == "float8":
+            return lambda: RealSum(name == "avg")
+        case "bool_and" | "bool_or" | "every" as name:
+            return lambda: Truths(name != "bool_or")
         case "count":
             return Count
         case "min" | "max":

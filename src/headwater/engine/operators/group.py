@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -15,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.expression import Expressions
-from headwater.engine.operators.aggregates import OVERFLOW, Accumulator, Overflow, accumulator
+from headwater.engine.operators.aggregates import Accumulator, accumulator
 from headwater.engine.operators.batch import Batch, firsts, identified, nothing, table_of
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.kept import State
+from headwater.engine.operators.overflow import Overflow
 from headwater.engine.work import Work
 from headwater.model.keys import encode_columns, encode_row
 from headwater.model.schema import Table
-from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
+from headwater.model.value import Row, Type, Value, from_array, pack_any, to_array, unpack_any
 from headwater.sql.expr import Case, Cast, Const, Expr
 from headwater.sql.relation import Aggregate, Group, columns_of
 
@@ -39,20 +41,20 @@ class _State:
     looks: dict[Row, int] | None
     rows: int = 0
     shown: Row | None = None
-    failed: bool = False
+    failed: str = ""
 
     def now(self, always: bool) -> Row | None:
         """The group's row; NULL where the origin would raise."""
         if not self.rows and not always:
-            self.failed = False
+            self.failed = ""
             return None
         results = []
-        self.failed = False
+        self.failed = ""
         for each in self.accumulators:
             try:
                 results.append(each.result())
-            except Overflow:
-                self.failed = True
+            except Overflow as error:
+                self.failed = str(error)
                 results.append(None)
         return (*(min(self.looks, key=_look) if self.looks else self.key), *results)
 
@@ -171,8 +173,9 @@ class GroupOperator:
         failed = state.failed
         now = state.now(always=not self._keys)
         if failed != state.failed:
-            diff = np.array([1 if state.failed else -1])
-            self._failures.note({0: OVERFLOW}, self._key_row(state), np.array([tx]), diff)
+            for reason, diff in ((failed, -1), (state.failed, 1)):
+                if reason:
+                    self._failures.note({0: reason}, self._key_row(state), np.array([tx]), np.array([diff]))
         if not _same(state.shown, now):
             out.add(state.shown, tx, -1)
             out.add(now, tx, 1)
@@ -279,7 +282,16 @@ def _look(row: Row) -> tuple[bytes, tuple[str, ...]]:
 def _same(one: Row | None, other: Row | None) -> bool:
     if one is None or other is None:
         return one is other
-    return one == other and all(a.__class__ is b.__class__ for a, b in zip(one, other, strict=True))
+    return one == other and all(map(_alike, one, other))
+
+
+def _alike(one: Value, other: Value) -> bool:
+    """Of equal values: 1 and 1.0 are told apart, and so are 1.0 and 1.00, and both zeros."""
+    if one.__class__ is not other.__class__:
+        return False
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return one.as_tuple() == other.as_tuple()
+    return not isinstance(one, float) or bool(one) or str(one) == str(other)
 
 
 def _dumped(state: _State) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +21,22 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.hashing import key_hash
 from headwater.engine.operators.kept import State
 from headwater.engine.operators.tally import Tally, Timeline, timeline
+from headwater.engine.postgres_numeric import divided
 from headwater.engine.work import Work
 from headwater.model.schema import Table
-from headwater.model.value import Type
+from headwater.model.value import Type, to_array
 from headwater.sql.expr import Case, Const, Expr, Output
 from headwater.sql.relation import Aggregate, Group, RelColumn, columns_of
 
 _HALF = np.int64(32)
 _LOW = np.int64((1 << 32) - 1)
 _HIGH_MIN, _HIGH_MAX = -(1 << 31), (1 << 31) - 1
-_TYPES = {"count": Type.INTEGER, "sum": Type.INTEGER, "total": Type.REAL, "avg": Type.REAL}
+_TYPES = {
+    "count": (Type.INTEGER,),
+    "sum": (Type.INTEGER, Type.NUMERIC),
+    "total": (Type.REAL,),
+    "avg": (Type.REAL, Type.NUMERIC),
+}
 _WIDTH = 3  # of an aggregate: values, the sum's high half, its low half
 
 
@@ -47,7 +54,7 @@ def _plain_key(key: Output, column: RelColumn) -> bool:
 
 
 def _sums(aggregate: Aggregate) -> bool:
-    if aggregate.distinct or aggregate.column.type is not _TYPES.get(aggregate.function):
+    if aggregate.distinct or aggregate.column.type not in _TYPES.get(aggregate.function, ()):
         return False
     return aggregate.function == "count" or aggregate.args[0].type is Type.INTEGER
 
@@ -59,6 +66,7 @@ class _Summand:
     function: str
     value: int | None
     filter: int | None
+    numeric: bool
 
     def numbers(self, columns: Sequence[pa.Array], diff: Int64s) -> list[Int64s]:
         counts = np.ones(len(diff), np.bool_)
@@ -78,6 +86,8 @@ class _Summand:
         match self.function:
             case "count":
                 return pa.array(count), np.zeros(len(count), np.bool_)
+            case name if self.numeric:
+                return _numerics(count, total, name == "avg"), np.zeros(len(count), np.bool_)
             case "sum":
                 return pa.array(total.integer, mask=(count == 0) | total.over), total.over
             case "total":
@@ -89,6 +99,8 @@ class _Summand:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
+    high: Int64s
+    low: Int64s
     integer: Int64s
     real: npt.NDArray[np.float64]
     over: Bools
@@ -98,7 +110,19 @@ class _Total:
         high, low = high + (low >> _HALF), low & _LOW
         over = (high < _HIGH_MIN) | (high > _HIGH_MAX)
         integer = (high << _HALF) | low
-        return cls(integer, np.where(over, high * 2.0**32 + low, integer.astype(np.float64)), over)
+        return cls(high, low, integer, np.where(over, high * 2.0**32 + low, integer.astype(np.float64)), over)
+
+
+def _numerics(count: Int64s, total: _Total, average: bool) -> pa.Array:
+    """On PostgreSQL: of any size, and an average with the digits that it shows there."""
+    sums = [
+        Decimal((high << int(_HALF)) + low) for high, low in zip(total.high.tolist(), total.low.tolist(), strict=True)
+    ]
+    pairs = zip(sums, count.tolist(), strict=True)
+    return to_array(
+        [None if not number else divided(sum, Decimal(number)) if average else sum for sum, number in pairs],
+        Type.NUMERIC,
+    )
 
 
 class RunningOperator:
@@ -173,4 +197,4 @@ def _summand(aggregate: Aggregate, exprs: list[Expr]) -> _Summand:
     if aggregate.filter is not None:
         filter = len(exprs)
         exprs.append(Case(((aggregate.filter, Const(1, Type.INTEGER)),), Const(0, Type.INTEGER), Type.INTEGER))
-    return _Summand(aggregate.function, value, filter)
+    return _Summand(aggregate.function, value, filter, aggregate.column.type is Type.NUMERIC)

@@ -26,11 +26,13 @@ from headwater.sql.postgres.kinds import (
     PLAIN,
     SPELLINGS,
     common_kind,
+    is_integer,
     is_plain,
     is_text,
     kind_of,
     kind_of_column,
 )
+from headwater.sql.postgres.numbers import has_scale, is_numeric, scale_of, scaled
 from headwater.sql.postgres.operators import bind, coerced, compare, settled
 from headwater.sql.postgres.write import PostgresWriter, written
 from headwater.sql.relation import RelColumn
@@ -38,6 +40,9 @@ from headwater.sql.scope import Bound, Scope
 from headwater.sql.write import Writer
 
 _SUMS = ("int2", "int4")
+_TRUTHS = ("bool_and", "bool_or", "every")
+_AGGREGATES = frozenset({"avg", "count", "max", "min", "sum", *_TRUTHS})
+_UNSIGNED = Const(0.0, Type.REAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Postgres:
     name: str = "postgres"
     has_plain: bool = False
     takes_first: bool = False
+    aggregates: frozenset[str] = _AGGREGATES
 
     # Reading
 
@@ -102,10 +108,7 @@ class Postgres:
         return bind(scope, node)
 
     def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
-        bound = bind(scope, node)
-        if kind_of(bound.expr) == "numeric":
-            raise scope.refusal("a constant of type numeric is not supported yet", span(node))
-        return Bound(settled(bound.expr))
+        return Bound(settled(bind(scope, node).expr))
 
     def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
         return compare(scope, name, left, right, at)
@@ -133,15 +136,35 @@ class Postgres:
     def looks_alike(self, bound: Bound) -> bool:
         return is_plain(kind_of(bound.expr))
 
+    def _counts_once(self, bound: Bound) -> bool:
+        kind = kind_of(bound.expr)
+        return self.looks_alike(bound) or is_numeric(kind) or kind == "float8"
+
+    def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
+        """Which zero is the least or the largest PostgreSQL leaves open: it is shown without a sign."""
+        if node.name not in ("min", "max") or kind_of(args[0].expr) != "float8":
+            return args
+        match args[0].expr:
+            case Call(name="float8 +", args=(_, other)) if other == _UNSIGNED:
+                return args
+        arg = node.expressions[0]
+        arg.replace(exp.Add(this=arg.copy(), expression=exp.Literal.number("0.0")))
+        return [Bound(Call("float8 +", (args[0].expr, _UNSIGNED), Type.REAL))]
+
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name, kind = node.name, kind_of(args[0].expr) if args else ""
         distinct = bool(node.args.get("distinct"))
-        if name == "count" and not (distinct and not self.looks_alike(args[0])):
+        if name == "count" and not (distinct and not self._counts_once(args[0])):
             return Type.INTEGER, "int8"
+        if name in _TRUTHS and kind == "bool":
+            return Type.BOOLEAN, "bool"
         if name == "sum" and kind in _SUMS:
             return Type.INTEGER, "int8"
         if name in ("min", "max") and kind in PLAIN - {"bool", "uuid"} and args[0].expr.type is not None:
             return args[0].expr.type, kind
+        found = _aggregated(name, kind, distinct)
+        if found is not None:
+            return found
         told = kind.removeprefix("other ")
         raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
 
@@ -152,16 +175,16 @@ class Postgres:
         kind = kind_of(bound.expr)
         if kind == "float8":
             return OrderKey(Call("float8order", (bound.expr,), Type.INTEGER), descending, nulls_first)
-        if kind not in PLAIN | {"interval"}:
+        if kind not in PLAIN | {"interval"} and not is_numeric(kind):
             raise _unordered(scope, kind, span(ordered))
         return OrderKey(bound.expr, descending, nulls_first)
 
     def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
         """By its bytes, or those of its text: any order will do that is the same here and there."""
         kind, expr = kind_of(bound.expr), bound.expr
-        if kind in PLAIN:
+        if kind in PLAIN or has_scale(kind):
             return Term(OrderKey(expr), node)
-        if expr.type is not Type.TEXT:
+        if expr.type is not Type.TEXT and not (is_numeric(kind) or kind == "float8"):
             raise _unordered(scope, kind, at)
         text = node if is_text(kind) else exp.Cast(this=node, to=exp.Var(this="text"))
         return Term(OrderKey(Cast(expr, "text", Type.TEXT)), exp.Collate(this=text, expression=_C.copy()))
@@ -188,6 +211,19 @@ class Postgres:
 
     def writer(self, params: Params) -> Writer:
         return PostgresWriter(params)
+
+
+def _aggregated(name: str, kind: str, distinct: bool) -> tuple[Type, str] | None:
+    """Of numbers. Which of 1.0 and 1.00 is the larger, or counts once, PostgreSQL leaves open."""
+    if kind == "float8" and (name in ("min", "max") or (name in ("sum", "avg") and not distinct)):
+        return Type.REAL, kind
+    if not (is_integer(kind) or is_numeric(kind)):
+        return None
+    if name in ("min", "max"):
+        return (Type.NUMERIC, kind) if has_scale(kind) else None
+    if distinct and is_numeric(kind) and not has_scale(kind):
+        return None
+    return {"sum": (Type.NUMERIC, scaled(scale_of(kind))), "avg": (Type.NUMERIC, "numeric")}.get(name)
 
 
 _C = exp.Identifier(this="C", quoted=True)

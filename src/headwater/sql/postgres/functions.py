@@ -1,8 +1,7 @@
 """The functions of PostgreSQL whose results we know exactly: what they take, what they give. Values only.
 
 `text!` is text under the collation C: elsewhere letters have their case by rules of the origin's own. What depends on
-the machine's mathematics (`sin`, `power`, …) is not here, nor what makes a numeric. A kind of `UNITS` is a constant:
-one of these words.
+the machine's mathematics (`sin`, `power`, …) is not here. A kind of `UNITS` is a constant: one of these words.
 """
 
 from __future__ import annotations
@@ -37,21 +36,28 @@ _PARTS = (
     ("part of a time", "time"),
     ("part of an interval", "interval"),
 )
+
+
+def _numeric(sign: str, *forms: str) -> tuple[Signature, ...]:
+    return _all(f"numeric {sign}", "numeric", *(forms or ("numeric",)))
+
+
 _LENGTH = _all("length", "int4", "text")
 _INTEGER_FORMS = tuple(Signature(f"{kind} abs", (kind,), kind) for kind in ("int2", "int4", "int8"))
 
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
-    "abs": (*_INTEGER_FORMS, Signature("float8 abs", ("float8",), "float8")),
+    "abs": (*_INTEGER_FORMS, Signature("float8 abs", ("float8",), "float8"), *_numeric("abs")),
     "age": tuple(Signature("interval age", (kind, kind), "interval") for kind in ("timestamp", "timestamptz")),
     "ascii": _all("ascii", "int4", "text"),
     "btrim": _all("btrim", "text", "text", "text text"),
-    "ceil": _all("float8 ceil", "float8", "float8"),
-    "ceiling": _all("float8 ceil", "float8", "float8"),
+    "ceil": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
+    "ceiling": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
     "char_length": _LENGTH,
     "character_length": _LENGTH,
     "date_part": tuple(Signature(f"float8 date_part {kind}", (part, kind), "float8") for part, kind in _PARTS),
     "date_trunc": tuple(Signature(f"{kind} date_trunc", ("unit", kind), kind) for kind in ("timestamp", "timestamptz")),
-    "floor": _all("float8 floor", "float8", "float8"),
+    "div": _numeric("div", "numeric numeric"),
+    "floor": (*_all("float8 floor", "float8", "float8"), *_numeric("floor")),
     "isfinite": tuple(
         Signature(f"bool isfinite {kind}", (kind,), "bool") for kind in ("date", "timestamp", "timestamptz")
     ),
@@ -62,16 +68,21 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "ltrim": _all("ltrim", "text", "text", "text text"),
     "make_date": (Signature("date make_date", ("int4", "int4", "int4"), "date"),),
     "md5": _all("md5", "text", "text"),
-    "mod": tuple(Signature(f"{kind} %", (kind, kind), kind) for kind in ("int2", "int4", "int8")),
+    "min_scale": _all("min_scale", "int4", "numeric"),
+    "mod": (
+        *(Signature(f"{kind} %", (kind, kind), kind) for kind in ("int2", "int4", "int8")),
+        *_numeric("%", "numeric numeric"),
+    ),
     "octet_length": _all("octet_length", "int4", "text"),
     "repeat": _all("repeat", "text", "text int4"),
     "replace": _all("replace", "text", "text text text"),
     "reverse": _all("reverse", "text", "text"),
     "right": _all("right", "text", "text int4"),
-    "round": _all("float8 round", "float8", "float8"),
+    "round": (*_all("float8 round", "float8", "float8"), *_numeric("round", "numeric", "numeric int4")),
     "rpad": _all("rpad", "text", "text int4", "text int4 text"),
     "rtrim": _all("rtrim", "text", "text", "text text"),
-    "sign": _all("float8 sign", "float8", "float8"),
+    "scale": _all("scale", "int4", "numeric"),
+    "sign": (*_all("float8 sign", "float8", "float8"), *_numeric("sign")),
     "split_part": _all("split_part", "text", "text text int4"),
     "sqrt": _all("float8 sqrt", "float8", "float8"),
     "starts_with": _all("starts_with", "bool", "text text"),
@@ -79,7 +90,8 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "substr": _all("substr", "text", "text int4", "text int4 int4"),
     "substring": _all("substr", "text", "text int4", "text int4 int4"),
     "trim": _all("btrim", "text", "text"),
-    "trunc": _all("float8 trunc", "float8", "float8"),
+    "trim_scale": _numeric("trim_scale"),
+    "trunc": (*_all("float8 trunc", "float8", "float8"), *_numeric("trunc", "numeric", "numeric int4")),
     "upper": _all("upper", "text", "text!"),
 }
 SPECIAL = ("coalesce", "concat", "greatest", "least", "nullif")

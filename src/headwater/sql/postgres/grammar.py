@@ -181,7 +181,7 @@ class PostgresStatement(Statement):
         first, name = self._curr, ""
         if first and first.token_type not in (TokenType.STRING, TokenType.NUMBER):
             self._advance()
-            name = first.text.lower()
+            name = first.text.lower() + self._precision(first.text.lower())
         if name in ("time", "timestamp"):
             zoned = next((word for word in ("with", "without") if self._words(word.upper(), "TIME", "ZONE")), None)
             name += f" {zoned} time zone" if zoned else ""
@@ -189,6 +189,19 @@ class PostgresStatement(Statement):
         if not name or follows or self._quoted(first):
             raise self._unsupported("this type is", first, "compute with it in the application")
         return exp.Var(this=name)
+
+    def _precision(self, name: str) -> str:
+        """`(9,2)` behind numeric; nothing where none is written."""
+        if name not in ("numeric", "decimal", "dec") or not self._match(TokenType.L_PAREN):
+            return ""
+        numbers = ",".join(self._parse_csv(self._signed))
+        self._expect(TokenType.R_PAREN, ")")
+        return f"({numbers})"
+
+    def _signed(self) -> str:
+        sign = "-" if self._match(TokenType.DASH) else ""
+        self._expect(TokenType.NUMBER, "a number")
+        return sign + str(self._prev.text)
 
     def _call(self) -> exp.Expr:
         call = super()._call()

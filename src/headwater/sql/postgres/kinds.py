@@ -2,9 +2,9 @@
 
 A *kind* is a type by its short name: bool, int2, int4, int8, float8, text, uuid, date and their like. `text collate
 en_US` is text that is equal where its bytes are, and ordered as only the origin knows. `unknown` is a literal or
-parameter that takes the type of what it meets, `numeric` a number with a point. `other …` is what we pass on and do not
-compute with. A column and a cast carry their kind where SQLite's carry an affinity; of the rest it follows from how
-they are made.
+parameter that takes the type of what it meets, `numeric 2` a number with two digits behind the point (see `numbers`).
+`other …` is what we pass on and do not compute with. A column and a cast carry their kind where SQLite's carry an
+affinity; of the rest it follows from how they are made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import date, datetime, time
+from decimal import Decimal
 from uuid import UUID
 
 from headwater.model.interval import Interval
@@ -19,6 +20,7 @@ from headwater.model.schema import Column
 from headwater.model.value import Type, Value
 from headwater.model.verbatim import Verbatim
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.postgres.numbers import common_scale, has_scale, is_numeric, kind_of_declared, kind_of_result
 
 INTEGERS = ("int2", "int4", "int8")
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "is", "isnot"})
@@ -31,7 +33,7 @@ TYPES = {
     "float8": Type.REAL,
     "text": Type.TEXT,
     "unknown": Type.TEXT,
-    "numeric": Type.TEXT,
+    "numeric": Type.NUMERIC,
     "uuid": Type.UUID,
     "date": Type.DATE,
     "time": Type.TIME,
@@ -68,6 +70,8 @@ _PRECISION = re.compile(
 def kind_of_column(column: Column) -> str:
     if _VARCHAR.fullmatch(column.declared) and column.type is Type.TEXT:
         return _kind_of_text(column)
+    if column.type is Type.NUMERIC:
+        return kind_of_declared(column.declared) or f"other {column.declared}"
     kind = SPELLINGS.get(_PRECISION.sub("", column.declared))
     return kind if kind and column.type in (TYPES[kind], Type.INTEGER) else f"other {column.declared}"
 
@@ -104,6 +108,8 @@ def _kind_of_const(expr: Const) -> str:
             return "int4" if fits(expr.value, "int4") else "int8"
         case float():
             return "float8"
+        case Decimal():
+            return "numeric"
         case _:
             return _kind_of_value(expr.value)
 
@@ -125,10 +131,14 @@ def _kind_of_call(expr: Call) -> str:
     kind, _, operator = expr.name.partition(" ")
     if expr.name in TRUTHS or operator in TRUTHS:
         return "bool"
+    if expr.type is Type.NUMERIC and kind == "numeric":
+        return kind_of_result(operator, [kind_of(arg) for arg in expr.args], expr.args)
     if operator:
         return kind
     if expr.name in ("coalesce", "nullif", "greatest", "least"):
         return common_kind(expr.args[:1] if expr.name == "nullif" else expr.args) or "unknown"
+    if expr.type is Type.NUMERIC:
+        return kind_of_declared(expr.name) or "numeric"
     return "text" if expr.type is Type.TEXT else "float8" if expr.type is Type.REAL else RESULTS.get(expr.name, "int4")
 
 
@@ -153,7 +163,7 @@ def is_text(kind: str) -> bool:
 
 def is_plain(kind: str) -> bool:
     """Text of another collation too, but for its order."""
-    return kind in PLAIN or is_text(kind)
+    return kind in PLAIN or is_text(kind) or has_scale(kind)
 
 
 def common_kind(exprs: Iterable[Expr]) -> str | None:
@@ -163,6 +173,8 @@ def common_kind(exprs: Iterable[Expr]) -> str | None:
         return kinds.pop()
     if kinds and all(map(is_integer, kinds)):
         return wider(kinds)
+    if kinds and all(map(is_numeric, kinds)):
+        return common_scale([*kinds])
     if kinds and all(map(is_text, kinds)):
         collated = kinds - {"text"}
         return collated.pop() if len(collated) == 1 else None

@@ -19,6 +19,7 @@ from headwater.sql.grammar import Plus, Span
 from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.parse import span
+from headwater.sql.postgres import numbers
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
@@ -34,6 +35,7 @@ from headwater.sql.postgres.kinds import (
     type_of_kind,
     wider,
 )
+from headwater.sql.postgres.numbers import is_numeric
 from headwater.sql.postgres.reading import READ, read
 from headwater.sql.postgres.times import CASTS, DATED, TIMES, comparable, moved, summed
 from headwater.sql.scope import Bound, Scope
@@ -57,7 +59,7 @@ _EQUALITIES = ("=", "<>", "is", "isnot")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
-_TOLD = ("uuid", *TIMES)  # `||` and concat() write them as a cast to text does
+_TOLD = ("uuid", "float8", *TIMES)  # `||` and concat() write them as a cast to text does
 _CASTS = {
     ("bool", "int4"),
     ("int4", "bool"),
@@ -65,6 +67,7 @@ _CASTS = {
     ("float8", "int2"),
     ("float8", "int4"),
     ("float8", "int8"),
+    ("float8", "text"),
     *((kind, "text") for kind in (*INTEGERS, "uuid")),
     ("text", "uuid"),
     *CASTS,
@@ -98,11 +101,27 @@ def coerced(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
     if kind == "float8" and is_integer(own):
         constant = isinstance(expr, Const) and isinstance(expr.value, int)
         return Const(float(expr.value), Type.REAL) if constant else Cast(expr, "float8", Type.REAL)  # type: ignore[union-attr, arg-type]
-    if kind == "float8" and own == "numeric":
-        return _read(scope, expr, kind, at)
     if own in DATED and kind in DATED and DATED.index(own) < DATED.index(kind):
         return moved(expr, kind)
+    if is_numeric(own) or is_numeric(kind):
+        return _converted(scope, expr, own, kind, at)
     raise scope.refusal(f"{_title(own)} as {_title(kind)} is not supported yet", at, "CAST it")
+
+
+def _converted(scope: Scope, expr: Expr, own: str, kind: str, at: Span | None) -> Expr:
+    """From and to numeric, as PostgreSQL does unasked."""
+    if is_numeric(own) and (kind == "float8" or is_numeric(kind)):
+        return expr if kind != "float8" else _as_real(scope, expr, at)
+    if not is_integer(own) or not is_numeric(kind):
+        raise scope.refusal(f"{_title(own)} as {_title(kind)} is not supported yet", at, "CAST it")
+    known = numbers.literal(str(expr.value)) if isinstance(expr, Const) and expr.value is not None else None
+    return known or Cast(expr, numbers.scaled(0), Type.NUMERIC)
+
+
+def _as_real(scope: Scope, expr: Expr, at: Span | None) -> Expr:
+    if isinstance(expr, Cast) and isinstance(expr.arg, Const) and isinstance(expr.arg.value, str):
+        return _real(scope, expr.arg.value, at)
+    return Cast(expr, "float8", Type.REAL)
 
 
 def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
@@ -116,6 +135,8 @@ def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
         return Const(int(text), Type.INTEGER)
     if kind == "float8" and _FLOAT.fullmatch(text):
         return _real(scope, text, at)
+    if is_numeric(kind) and (number := numbers.literal(text)) is not None:
+        return number
     if kind == "bool" and text.strip().lower() in _TRUTHS:
         return Const(_TRUTHS[text.strip().lower()], BOOLEAN)
     if kind in READ and (value := read(text, kind)) is not None:
@@ -143,17 +164,21 @@ def alike(scope: Scope, exprs: Sequence[Expr], at: Span | None) -> list[Expr]:
     """Branches of one type: as CASE, COALESCE and their like want them."""
     kinds = {kind_of(expr) for expr in exprs} - {"unknown"}
     kind = common_kind(exprs)
-    if kind is None and kinds and kinds <= {*INTEGERS, "float8", "numeric"} and "float8" in kinds:
-        kind = "float8"
+    if kind is None and kinds and all(map(_is_number, kinds)):
+        kind = "float8" if "float8" in kinds else "numeric"
     if kind is None and kinds:
         raise scope.refusal(f"{' and '.join(sorted(map(_title, kinds)))} as one type is not supported yet", at)
-    if (kind or "").startswith(("numeric", "other ")):
+    if (kind or "").startswith("other "):
         raise scope.refusal(f"computing with {_title(kind or '')} is not supported yet", at)
     return [coerced(scope, expr, kind or "text", at) for expr in exprs]
 
 
+def _is_number(kind: str) -> bool:
+    return is_integer(kind) or is_numeric(kind) or kind == "float8"
+
+
 def _title(kind: str) -> str:
-    return kind.removeprefix("other ")
+    return "numeric" if is_numeric(kind) else kind.removeprefix("other ")
 
 
 # Operands
@@ -174,7 +199,9 @@ def _number(text: str) -> Bound:
     """A sign before a number is part of it: -2147483648 still has four bytes."""
     if _INTEGER.fullmatch(text) and fits(int(text), "int8"):
         return Bound(Const(int(text), Type.INTEGER))
-    return Bound(Cast(Const(text, Type.TEXT), "numeric", Type.TEXT))
+    number = numbers.literal(text)
+    assert number is not None
+    return Bound(number)
 
 
 def null(scope: Scope, node: exp.Null) -> Bound:
@@ -198,14 +225,14 @@ def negative(scope: Scope, node: exp.Neg) -> Bound:
         return _number(f"-{node.this.name}")
     arg = bind_expr(scope, node.this).expr
     kind = kind_of(arg)
-    if not (is_integer(kind) or kind in ("float8", "interval")):
+    if not _is_number(kind) and kind != "interval":
         raise scope.refusal(f"the negative of {_title(kind)} is not supported yet", span(node))
-    return Bound(Call(f"{kind} neg", (arg,), type_of_kind(kind)))
+    return Bound(Call(f"{_base(kind)} neg", (arg,), type_of_kind(kind)))
 
 
 def positive(scope: Scope, node: Plus) -> Bound:
     arg = bind_expr(scope, node.this)
-    if not (is_integer(kind_of(arg.expr)) or kind_of(arg.expr) in ("float8", "numeric")):
+    if not _is_number(kind_of(arg.expr)):
         raise scope.refusal("a plus before what is no number is not supported", span(node))
     return arg
 
@@ -221,8 +248,8 @@ def computed(scope: Scope, sign: str, left: Expr, right: Expr, at: Span | None) 
         return moment
     if kinds and kinds <= {*INTEGERS}:
         kind = wider(kinds)
-    elif "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"} and sign != "%":
-        kind = "float8"
+    elif kinds and all(map(_is_number, kinds)) and ("float8" not in kinds or sign != "%"):
+        kind = "float8" if "float8" in kinds else "numeric"
     else:
         told = " and ".join(sorted(map(_title, kinds))) or "two literals"
         raise scope.refusal(f"{sign} of {told} is not supported yet", at, "the origin computes it")
@@ -239,7 +266,7 @@ def concatenated(scope: Scope, node: exp.DPipe) -> Bound:
 
 def as_text(scope: Scope, expr: Expr, at: Span | None) -> Expr:
     kind = kind_of(expr)
-    if (is_integer(kind) or kind in _TOLD) and not isinstance(expr, Const):
+    if is_numeric(kind) or ((is_integer(kind) or kind in _TOLD) and not isinstance(expr, Const)):
         return Cast(expr, "text", Type.TEXT)
     if isinstance(expr, Const) and isinstance(expr.value, int) and is_integer(kind):
         return Const(str(expr.value), Type.TEXT)
@@ -275,7 +302,10 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     """A constant ends up on the right. Doubles are compared by their own: NaN equals itself and is the largest."""
     one, other = left.expr, right.expr
     kinds = {kind_of(one), kind_of(other)} - {"unknown"}
-    if "float8" in kinds and kinds <= {*INTEGERS, "float8", "numeric"}:
+    if any(map(is_numeric, kinds)) and all(map(_is_number, kinds)) and "float8" not in kinds:
+        one, other = (numbers.compared(_read_as_numeric(scope, side, at)) for side in (one, other))
+        return Bound(_constant_last(name, one, other))
+    if "float8" in kinds and all(map(_is_number, kinds)):
         args = tuple(coerced(scope, side, "float8", at) for side in (one, other))
         return Bound(Call(f"float8 {name}", args, BOOLEAN))
     if (moments := comparable(one, other)) is not None:
@@ -294,6 +324,11 @@ def _constant_last(name: str, one: Expr, other: Expr) -> Expr:
     if isinstance(one, Const) and not isinstance(other, Const):
         one, other, name = other, one, _MIRRORED.get(name, name)
     return Call(name, (one, other), BOOLEAN)
+
+
+def _read_as_numeric(scope: Scope, expr: Expr, at: Span | None) -> Expr:
+    """Whole numbers are compared as they are."""
+    return expr if is_integer(kind_of(expr)) else coerced(scope, expr, "numeric", at)
 
 
 def _comparable(kind: str, name: str) -> bool:
@@ -389,10 +424,15 @@ def collate(scope: Scope, node: exp.Collate) -> Bound:
 def cast(scope: Scope, node: exp.Cast) -> Bound:
     arg, wanted = bind_expr(scope, node.this).expr, SPELLINGS.get(node.args["to"].name)
     kind, at = kind_of(arg), span(node)
+    if wanted is None and numbers.is_declarable(node.args["to"].name):
+        return Bound(_as_declared(scope, arg, node.args["to"].name, at))
     if wanted is None:
         raise scope.refusal(f"the type {node.args['to'].name} is not supported yet", at)
-    if kind in ("unknown", "numeric") or arg == Const(None, None):
-        return Bound(_cast_constant(coerced(scope, arg, wanted, at), wanted))
+    if is_numeric(kind) and wanted in (*INTEGERS, "float8", "text") and not numbers.is_literal(arg):
+        return Bound(Cast(arg, wanted, type_of_kind(wanted)))
+    if kind == "unknown" or numbers.is_literal(arg) or arg == Const(None, None):
+        constant = _read(scope, arg, wanted, at) if isinstance(arg, Cast) else coerced(scope, arg, wanted, at)
+        return Bound(_cast_constant(constant, wanted))
     if kind == wanted or (is_text(kind) and wanted == "text"):
         return Bound(arg)
     readable = kind.startswith("other ") and wanted == "text" and arg.type is Type.TEXT
@@ -408,6 +448,16 @@ def zoned(scope: Scope, node: exp.AtTimeZone) -> Bound:
     if other is None or _literal_text(zone) != "UTC":
         raise scope.refusal("a time zone but 'UTC' is not supported yet", span(node))
     return Bound(moved(arg, other))
+
+
+def _as_declared(scope: Scope, arg: Expr, declared: str, at: Span | None) -> Expr:
+    """As numeric, and then with the precision and scale that are wanted."""
+    if kind_of(arg) == "float8":
+        number: Expr = Cast(arg, "numeric", Type.NUMERIC)
+    else:
+        number = coerced(scope, arg, "numeric", at)
+    name = numbers.modifier(declared)
+    return number if name is None else Call(name, (number,), Type.NUMERIC)
 
 
 def _cast_constant(expr: Expr, kind: str) -> Expr:
@@ -466,6 +516,8 @@ def _fits(arg: Expr, kind: str) -> bool:
         return own in ("int2", "int4")
     if kind == "float8":
         return own == "float8" or is_integer(own)
+    if kind == "numeric":
+        return is_numeric(own) or is_integer(own)
     return own == _plain(kind) or (kind == "int8" and is_integer(own))
 
 
@@ -479,6 +531,10 @@ def _plain(kind: str) -> str:
     return "text" if kind in UNITS else kind.rstrip("!")
 
 
+def _base(kind: str) -> str:
+    return kind.partition(" ")[0]
+
+
 def _coalesced(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
     branches = alike(scope, args, span(node))
     return Call("coalesce", tuple(branches), type_of_kind(common_kind(branches) or "text"))
@@ -488,7 +544,7 @@ def _nullif(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
     one, other = args
     equal = compare(scope, "=", Bound(one), Bound(other), span(node)).expr
     kind = kind_of(one)
-    if kind in ("unknown", "numeric"):
+    if kind == "unknown" or numbers.is_literal(one):
         raise scope.refusal("nullif() of a constant is not supported yet", span(node))
     return Case(((equal, Const(None, one.type)),), one, one.type)
 
@@ -497,7 +553,7 @@ def _extreme(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
     """NULLs are left out. Doubles have an order of their own."""
     branches = alike(scope, args, span(node))
     kind = common_kind(branches) or "text"
-    if kind not in PLAIN - {"bool"}:
+    if kind not in PLAIN - {"bool"} and not is_numeric(kind):
         raise scope.refusal(f"{node.name}() of {_title(kind)} is not supported yet", span(node))
     return Call(node.name, tuple(branches), type_of_kind(kind))
 
