@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime as dt
 import json
 import logging
@@ -11,9 +12,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -62,6 +64,7 @@ _DOCTOR_EXAMPLES = """examples:
 
 exit code: 0 when nothing is bad, 1 otherwise
 """
+_NAME_WIDTH = 26  # of the doctor's table: names up to here stay in one piece
 _COLOURS = {State.FINE: "green", State.NOTE: "yellow", State.BAD: "bold red"}
 
 
@@ -191,10 +194,11 @@ def _announce(url: str, server: Server) -> None:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    with _err.status(f"connecting to {shown(args.source)} …"):
-        db = _connected(args)
-    with db:
-        live = db.query(args.sql, *args.param, live=True)
+    with contextlib.ExitStack() as opened:
+        with _err.status(f"connecting to {shown(args.source)} …") as said:
+            db = opened.enter_context(_connected(args))
+            said.update("reading the tables of the query, the first time …")
+            live = db.query(args.sql, *args.param, live=True)
         return _watch_json(live, args.count) if args.json else _watch_table(live, args.count)
 
 
@@ -208,26 +212,31 @@ def _watch_json(live: LiveResult, count: int) -> int:
 
 
 def _watch_table(live: LiveResult, count: int) -> int:
-    seen = 0
+    seen, state = 0, live.state
     before: dict[str, dict[str, object]] = {}
     with Live(_drawn(live, before), auto_refresh=False, screen=False) as screen:
         while not count or seen < count:
-            if live.wait(timeout=1.0):
+            changed = live.wait(timeout=1.0)
+            if changed or live.state != state:
                 screen.update(_drawn(live, before), refresh=True)
                 before = dict(zip(live.hashes, map(dict, live.rows), strict=True))
-                seen += 1
+                seen, state = seen + changed, live.state
     return 0
 
 
-def _drawn(live: LiveResult, before: dict[str, dict[str, object]]) -> RichTable:
-    """The rows; what changed since the last drawing is bold."""
-    table = RichTable(caption=f"seq {live.seq} · {len(live.rows)} rows · {live.state}")
+def _drawn(live: LiveResult, before: dict[str, dict[str, object]]) -> Group:
+    """The rows, and where they stand; what changed since the last drawing is bold."""
+    shown = live.snapshot
+    table = RichTable()
     for column in live.columns:
-        table.add_column(column)
-    for hash, row in zip(live.hashes, live.rows, strict=True):
+        is_number = all(isinstance(row[column], int | float | Decimal | None) for row in shown.rows)
+        table.add_column(Text(column), justify="right" if is_number else "left")
+    for hash, row in zip(shown.hashes, shown.rows, strict=True):
         old = before.get(hash, {}) if before else row
         table.add_row(*(_cell(value, old.get(name, ...) != value) for name, value in row.items()))
-    return table
+    count = f"{len(shown.rows)} row{'' if len(shown.rows) == 1 else 's'}"
+    why = f": {live.reason}" if live.reason else ""
+    return Group(table, Text(f"seq {shown.seq} · {count} · {live.state}{why}", "dim"))
 
 
 def _cell(value: Value, changed: bool) -> Text:
@@ -289,8 +298,9 @@ def _outcome(mended: Mended) -> Text:
 
 def _examined(findings: Sequence[Finding]) -> RichTable:
     table = RichTable(show_lines=True)
+    longest = max(len(word) for one in findings for word in one.subject.split())
     for title in ("", "what", "needed", "found", "fix"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", min_width=min(longest, _NAME_WIDTH) if title == "what" else None)
     for one in findings:
         state = Text(one.state.value, _COLOURS[one.state])
         table.add_row(state, Text(one.subject), Text(one.needed), Text(one.found), Text(_advice(one)))

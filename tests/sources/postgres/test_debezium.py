@@ -251,9 +251,7 @@ def test_debezium_tells_the_same(source: PostgresSource, db: psycopg.Connection[
         writers = [threading.Thread(target=_writer, args=(url, seed)) for seed in range(_WRITERS)]
         for writer in writers:
             writer.start()
-        for writer in writers:
-            writer.join()
-        items = [item for item in drained(source, start, _PATIENCE_S) if isinstance(item, Transaction) and item.changes]
+        items = _taken(source, start, writers)
         eventually(lambda: [one.position for one in debezium.transactions()][-1:] >= [items[-1].position], _PATIENCE_S)
         told = [one for one in debezium.transactions() if one.events]
     view = View()
@@ -264,6 +262,15 @@ def test_debezium_tells_the_same(source: PostgresSource, db: psycopg.Connection[
         _agree(_ours(item.changes), steps)
     kinds = Counter(event.op for one in told for event in one.events)
     assert min(kinds[op] for op in "cudt") > 0, kinds
+
+
+def _taken(source: PostgresSource, start: int, writers: Sequence[threading.Thread]) -> list[Transaction]:
+    """Taken while they write: PostgreSQL gives up on who does not read for a minute."""
+    items: list[Any] = []
+    while any(writer.is_alive() for writer in writers):
+        items += source.changes(max([start, *(item.position for item in items[-1:])]), 0.1)
+    items += drained(source, max([start, *(item.position for item in items[-1:])]), _PATIENCE_S)
+    return [item for item in items if isinstance(item, Transaction) and item.changes]
 
 
 def _agree(ours: list[Step], theirs: list[Step]) -> None:

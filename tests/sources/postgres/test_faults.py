@@ -297,6 +297,15 @@ def test_detaching_takes_slots_and_publications(source: PostgresSource, db: Db, 
         assert db.execute(f"SELECT count(*) FROM {catalog}".encode()).fetchone() == (0,)
 
 
+def test_detaching_while_somebody_reads_says_so(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
+    _started(source, db)
+    other = PostgresSource(url)
+    with pytest.raises(SourceError, match=name_for(tmp_path)):
+        other.detach()
+    other.close()
+    assert f"replication slot {name_for(tmp_path)}" in source.detach()
+
+
 def test_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(SourceError, match="could not be reached"):
         PostgresSource("postgresql://nobody@127.0.0.1:1/none")

@@ -405,7 +405,13 @@ class PostgresSource(Writing):
         if self._stream is not None:
             self._stream.close()
         with self._sessions.lent() as db:
-            return publishing.remove(db)
+            removed, read = publishing.remove(db), publishing.in_use(db)
+        if read and not removed:
+            raise SourceError(
+                f"expected nobody to read from {', '.join(read)}, found a Headwater that does",
+                hint="stop it, then detach again",
+            )
+        return removed
 
     def notes(self) -> tuple[str, ...]:
         return (

@@ -119,6 +119,12 @@ def remove(db: Connection, name: str | None = None) -> list[str]:
     return told if any(slot.startswith(f"{OURS}_") for slot in used) else told + unannounce(db)
 
 
+def in_use(db: Connection) -> list[str]:
+    """Slots of ours in this database that somebody reads from."""
+    sql = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() AND active"
+    return sorted(slot for (slot,) in db.execute(sql) if slot.startswith(f"{OURS}_"))
+
+
 def _unused_slots(db: Connection, like: str) -> list[str]:
     """Those nobody reads from; the server takes a moment to see that we are gone."""
     sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database() AND slot_name LIKE %s"
