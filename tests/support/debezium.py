@@ -77,8 +77,8 @@ class Debezium:
         with (directory / "debezium.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.debezium", url, str(self._out)],
-                cwd=ROOT,
-                env={**os.environ, **_java()},
+                cwd=directory,  # it writes a log of its own there
+                env={**os.environ, **_java(), "PYTHONPATH": str(ROOT)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
