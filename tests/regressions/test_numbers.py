@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
+import psycopg
+import pytest
+
+import headwater
+from headwater.model.errors import UnsupportedQuery
 from headwater.model.keys import encode_value
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.sql.bind import bind
+from tests.support.postgres import VERSIONS, Servers
 
 
 def test_numbers_below_every_double_have_keys_in_their_order() -> None:
@@ -13,3 +23,36 @@ def test_numbers_below_every_double_have_keys_in_their_order() -> None:
     keys = [encode_value(number) for number in numbers]
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.slow
+def test_a_value_that_only_looks_different_is_told(servers: Servers, tmp_path: Path) -> None:
+    """1.0 became 1.00 and 0 became -0: nobody was told by a group that shows them, nor asked the origin again."""
+    server = servers[VERSIONS[0]]
+    with server.database() as database, psycopg.connect(server.url(database), autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY, n numeric, f float8)")
+        db.execute("INSERT INTO t VALUES (1, 1.0, 0)")
+        with headwater.connect(server.url(database), runner="inline", data_dir=tmp_path) as opened:
+            lives = [opened.query(sql, live=True) for sql in _LOOKING]
+            db.execute("UPDATE t SET n = 1.00, f = '-0'")
+            for live in lives:
+                assert live.wait(opened.position(), timeout=30.0)
+                assert [repr(row) for row in live.rows] == ["{'n': Decimal('1.00'), 'f': -0.0}"], live.strategy
+    assert [live.strategy for live in lives] == ["incremental", "incremental", "wholistic"]
+
+
+_LOOKING = (
+    "SELECT t.n, t.f FROM t GROUP BY t.id HAVING count(*) > 0",
+    "SELECT t.n, t.f FROM t GROUP BY t.id HAVING max(t.id) > 0",
+    "SELECT DISTINCT n, f FROM t",
+)
+
+
+def test_a_set_of_numbers_of_several_scales_is_left_to_the_origin() -> None:
+    """Which of 1.50 and 1.500 it shows is open."""
+    columns = (Column("id", Type.INTEGER, "integer"), Column("a", Type.NUMERIC, "numeric(9,2)"))
+    table = Table("t", (*columns, Column("b", Type.NUMERIC, "numeric(9,3)")), ("id",), dialect="postgres")
+    for word in ("UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"):
+        with pytest.raises(UnsupportedQuery, match="look different"):
+            bind(f"SELECT a FROM t {word} SELECT b FROM t", [table])
+    bind("SELECT a FROM t UNION ALL SELECT b FROM t", [table])

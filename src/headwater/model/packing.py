@@ -22,6 +22,7 @@ _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _INTERVAL = b"\x07", b"\x08", b"\x09", b
 _UUID, _VERBATIM, _ARRAY = b"\x0c", b"\x0d", b"\x0e"
 _EXT = 1  # the extension of msgpack that a packed value is
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_TOLD_APART = frozenset({bool, int, str, bytes})  # equal ones of a type look the same
 
 
 def pack_any(value: Any) -> bytes | None:
@@ -32,6 +33,13 @@ def pack_any(value: Any) -> bytes | None:
 def unpack_any(packed: bytes | None) -> Any:
     """The `Value`."""
     return None if packed is None else _UNPACKERS[packed[:1]](packed[1:])
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether nobody could tell two values apart."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    return bool(one == other) if type(one) in _TOLD_APART else pack_any(one) == pack_any(other)
 
 
 def pack_number(value: Decimal) -> str:

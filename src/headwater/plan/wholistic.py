@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.model.errors import UnsupportedQuery
+from headwater.model.packing import alike
 from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
@@ -134,7 +135,4 @@ def touches(
         return False
     if old is None or new is None:
         return True
-    return any(
-        name in columns and (a is not b and (type(a) is not type(b) or a != b))
-        for name, a, b in zip(names, old, new, strict=True)
-    )
+    return any(name in columns and not alike(a, b) for name, a, b in zip(names, old, new, strict=True))

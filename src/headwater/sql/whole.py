@@ -271,10 +271,11 @@ class Queries:
                 f"the SELECTs left and right of {word} have {len(sides[0].columns)} and {len(sides[1].columns)} columns"
             )
             raise SqlError(message, sql=self.whole.sql, at=span(node))
-        every = not node.args.get("distinct")
-        for side in sides if not every else ():
-            self._check_set(word, side.columns, node)
-        return combined(self.whole, node, sides, self._projected, self.vague)
+        relation, columns = combined(self.whole, node, sides, self._projected, self.vague)
+        if node.args.get("distinct") or not isinstance(node, exp.Union):
+            for results in (*(side.columns for side in sides), columns):
+                self._check_set(word, results, node)
+        return relation, columns
 
     def _check_clear(self, results: Sequence[Named], node: exp.Expr) -> None:
         for name, bound in results:

@@ -5,9 +5,8 @@ Groups live in Python: a change costs its own row, not its group. Without keys t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -20,25 +19,28 @@ from headwater.engine.operators.aggregates import Accumulator, accumulator
 from headwater.engine.operators.batch import Batch, firsts, identified, nothing, table_of
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.kept import State
+from headwater.engine.operators.looks import looks_alike
 from headwater.engine.operators.overflow import Overflow
 from headwater.engine.work import Work
 from headwater.model.keys import encode_columns, encode_row
+from headwater.model.packing import alike
 from headwater.model.schema import Table
-from headwater.model.value import Row, Type, Value, from_array, pack_any, to_array, unpack_any
+from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
 from headwater.sql.expr import Case, Cast, Const, Expr
 from headwater.sql.relation import Aggregate, Group, columns_of
 
 FIRST_TX = 0
 _SEPARATOR = ","
+_Look = tuple[bytes | None, ...]
 
 
 @dataclass(slots=True)
 class _State:
-    """One group. `looks`: how often its key looks how, where equal keys may look different."""
+    """One group. `looks`: how often its key looks how, packed, where equal keys may look different."""
 
     key: Row
     accumulators: list[Accumulator]
-    looks: dict[Row, int] | None
+    looks: dict[_Look, int] | None
     rows: int = 0
     shown: Row | None = None
     failed: str = ""
@@ -56,7 +58,7 @@ class _State:
             except Overflow as error:
                 self.failed = str(error)
                 results.append(None)
-        return (*(min(self.looks, key=_look) if self.looks else self.key), *results)
+        return (*(_shown(self.looks) if self.looks else self.key), *results)
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class GroupOperator:
         self.table = table_of(columns_of(group))
         self._work, self._failures = work, failures
         self._keys = group.key_columns
-        self._loose = any(c.type is Type.ANY or c.collation != "BINARY" for c in group.key_columns)
+        self._loose = not all(map(looks_alike, group.key_columns))
         self._feeds = [_Inputs(aggregate) for aggregate in group.aggregates]
         self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
         exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
@@ -160,7 +162,7 @@ class GroupOperator:
             weight = diff[place]
             state.rows += weight
             if state.looks is not None:
-                _count(state.looks, keys[place] if keys else (), weight)
+                _count(state.looks, tuple(map(pack_any, keys[place])), weight)
         for each, feed in zip(state.accumulators, feeds, strict=True):
             values, counts = feed.values, feed.counts
             for place in touched:
@@ -217,7 +219,7 @@ class GroupOperator:
             state = self._groups[encoded] = self._new(tuple(map(unpack_any, key)))
             state.rows = count
             if state.looks is not None:
-                state.looks.update({tuple(map(unpack_any, look)): weight for look, weight in looks})
+                state.looks.update({tuple(look): weight for look, weight in looks})
             for each, one in zip(state.accumulators, dumped, strict=True):
                 each.load(one)
             state.shown = state.now(always=not self._keys)
@@ -268,32 +270,30 @@ def _as_truth(where: Expr) -> Expr:
     return Case(((where, Const(1, Type.INTEGER)),), Const(0, Type.INTEGER), Type.INTEGER)
 
 
-def _count(looks: dict[Row, int], look: Row, weight: int) -> None:
+def _count(looks: dict[_Look, int], look: _Look, weight: int) -> None:
     total = looks.get(look, 0) + weight
     looks[look] = total
     if not total:
         del looks[look]
 
 
-def _look(row: Row) -> tuple[bytes, tuple[str, ...]]:
-    return encode_row(row, ["BINARY"] * len(row)), tuple(value.__class__.__name__ for value in row)
+def _shown(looks: Iterable[_Look]) -> Row:
+    """Of keys that are equal the one whose values come first, and then by how they look."""
+    rows = [(tuple(map(unpack_any, look)), look) for look in looks]
+    return min(rows, key=lambda each: _order(*each))[0]
+
+
+def _order(row: Row, look: _Look) -> tuple[bytes, list[str], list[bytes]]:
+    names = [value.__class__.__name__ for value in row]
+    return encode_row(row, ["BINARY"] * len(row)), names, [each or b"" for each in look]
 
 
 def _same(one: Row | None, other: Row | None) -> bool:
     if one is None or other is None:
         return one is other
-    return one == other and all(map(_alike, one, other))
-
-
-def _alike(one: Value, other: Value) -> bool:
-    """Of equal values: 1 and 1.0 are told apart, and so are 1.0 and 1.00, and both zeros."""
-    if one.__class__ is not other.__class__:
-        return False
-    if isinstance(one, Decimal) and isinstance(other, Decimal):
-        return one.as_tuple() == other.as_tuple()
-    return not isinstance(one, float) or bool(one) or str(one) == str(other)
+    return all(map(alike, one, other))
 
 
 def _dumped(state: _State) -> tuple[Any, ...]:
-    looks = [[list(map(pack_any, look)), weight] for look, weight in (state.looks or {}).items()]
+    looks = [[list(look), weight] for look, weight in (state.looks or {}).items()]
     return list(map(pack_any, state.key)), state.rows, looks, [each.dump() for each in state.accumulators]

@@ -20,6 +20,7 @@ from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, identif
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.hashing import key_hash
 from headwater.engine.operators.kept import State
+from headwater.engine.operators.looks import looks_alike
 from headwater.engine.operators.tally import Tally, Timeline, timeline
 from headwater.engine.postgres_numeric import divided
 from headwater.engine.work import Work
@@ -49,8 +50,7 @@ def runs(group: Group) -> bool:
 
 def _plain_key(key: Output, column: RelColumn) -> bool:
     """Equal keys look alike."""
-    plain = column.type is not Type.ANY and (column.type is not Type.TEXT or column.collation == "BINARY")
-    return plain and key.expr.type is column.type
+    return looks_alike(column) and key.expr.type is column.type
 
 
 def _sums(aggregate: Aggregate) -> bool:
