@@ -71,7 +71,8 @@ class Against:
         for text, expr in self.bound.items():
             (oid,) = self._described(f"SELECT {text} FROM v LIMIT 0")
             theirs = names[oid].replace("varchar", "text")
-            assert kind_of(expr) == theirs, f"{text} is {kind_of(expr)} to us, {theirs} to PostgreSQL"
+            ours = kind_of(expr).partition(" ")[0]
+            assert ours == theirs, f"{text} is {ours} to us, {theirs} to PostgreSQL"
 
     def check(self, rows: Sequence[Sequence[str | None]], expressions: Sequence[str] | None = None) -> None:
         """`rows` hold each value as text, without the id; `expressions` are all unless told."""

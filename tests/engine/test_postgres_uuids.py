@@ -1,4 +1,4 @@
-"""uuids on PostgreSQL against a real server: compared, cast, chosen from."""
+"""uuids and bytes on PostgreSQL against a real server: compared, cast, chosen from."""
 
 from __future__ import annotations
 
@@ -31,21 +31,29 @@ _EXPRESSIONS = [
     *("CASE WHEN u < w THEN u ELSE w END", "t::uuid", "u = t::uuid", "u::text = t", "t || u", "concat(u, t)"),
     "u = '{A0EEBC99-9C0B4EF8-BB6D6BB9-BD380A11}'",
 ]
+_BYTES = [
+    *(f"x {sign} {y}" for sign in _COMPARED for y in ("y", "'\\x0061'", "'a'", "'\\xff00'::bytea")),
+    *("x IN (y, 'a')", "length(x)", "octet_length(x)", "md5(x)", "x::text", "coalesce(x, y)", "greatest(x, y, 'b')"),
+]
 _UUIDS = st.none() | st.sampled_from([_ONE.strip("'"), "ffffffff-ffff-ffff-ffff-ffffffffffff"]) | st.uuids().map(str)
 _TEXTS = _UUIDS | st.sampled_from(
     ["", " ", "{" + _ONE.strip("'") + "}", _ONE.strip("'").upper(), "{a", "a0eebc99", "ä"]
 )
+_RAW = st.none() | st.binary(max_size=3).map(lambda raw: f"\\x{raw.hex()}") | st.sampled_from(["", "a", "b"])
+_COLUMNS = {"u": "uuid", "w": "uuid", "t": "text", "x": "bytea", "y": "bytea"}
 
 
 @pytest.fixture(params=VERSIONS, scope="module")
 def world(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Against]:
-    with against(servers[request.param], {"u": "uuid", "w": "uuid", "t": "text"}, _EXPRESSIONS) as world:
+    with against(servers[request.param], _COLUMNS, [*_EXPRESSIONS, *_BYTES]) as world:
         yield world
 
 
 @settings(tries(6), phases=(Phase.explicit, Phase.generate))
-@given(rows=st.lists(st.tuples(_UUIDS, _UUIDS, _TEXTS), min_size=12, max_size=12))
-def test_uuids_are_compared_and_cast_as_postgres_does(world: Against, rows: list[tuple[str | None, ...]]) -> None:
+@given(rows=st.lists(st.tuples(_UUIDS, _UUIDS, _TEXTS, _RAW, _RAW), min_size=12, max_size=12))
+def test_uuids_and_bytes_are_compared_and_cast_as_postgres_does(
+    world: Against, rows: list[tuple[str | None, ...]]
+) -> None:
     world.check(rows)
 
 

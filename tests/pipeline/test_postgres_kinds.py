@@ -21,7 +21,8 @@ from tests.support.postgres import VERSIONS, Servers
 pytestmark = pytest.mark.slow
 
 _SCHEMA = (
-    "CREATE TABLE users (id uuid PRIMARY KEY, friend uuid, born date)",
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+    "CREATE TABLE users (id uuid PRIMARY KEY, friend uuid, born date, mood mood, salt bytea)",
     "CREATE TABLE visits (id uuid PRIMARY KEY, who uuid REFERENCES users, at timestamptz, day date, clock time)",
 )
 _USERS = [UUID(int=n * 0x1111_2222_3333_4444_5555_6666_7777) for n in range(1, 7)]
@@ -49,6 +50,10 @@ _QUERIES = (
     "SELECT born AS day FROM users UNION SELECT day FROM visits",
     "SELECT id, (SELECT max(at) FROM visits v WHERE v.day = u.born) AS last FROM users u",
     "SELECT id FROM visits ORDER BY at, clock DESC LIMIT 4",
+    "SELECT mood, count(*) AS n FROM users WHERE mood <> 'ok' GROUP BY mood",
+    "SELECT a.id, b.id AS other FROM users a JOIN users b ON b.mood = a.mood AND b.salt > a.salt",
+    "SELECT DISTINCT mood, salt FROM users WHERE mood IN ('sad', 'happy')",
+    'SELECT mood FROM users ORDER BY mood::text COLLATE "C", id LIMIT 2',
 )
 
 
@@ -91,6 +96,8 @@ _SHARING: tuple[tuple[str, object, object], ...] = (
     ("SELECT id FROM users WHERE born = $1", date(2024, 2, 29), "1999-12-31"),
     ("SELECT id FROM visits WHERE at >= $1", datetime(2024, 1, 1, tzinfo=UTC), "2023-01-01 00:00+02"),
     ("SELECT id FROM visits WHERE day BETWEEN '2024-01-01' AND $1", date(2024, 2, 29), "infinity"),
+    ("SELECT id FROM users WHERE mood = $1", "sad", "happy"),
+    ("SELECT id FROM users WHERE salt = $1", b"a", b"\xff"),
     ("SELECT id FROM visits WHERE at >= $1::date", date(2024, 2, 29), "1999-12-31"),
 )
 
@@ -100,9 +107,9 @@ def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) ->
         user, friend = chance.choice(_USERS), chance.choice([*_USERS, None])
         born = chance.choice(["2024-02-29", "1999-12-31", "infinity", None])
         db.execute(
-            "INSERT INTO users VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET friend = excluded.friend, "
-            "born = excluded.born",
-            (user, friend, born),
+            "INSERT INTO users VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET friend = excluded.friend, "
+            "born = excluded.born, mood = excluded.mood, salt = excluded.salt",
+            (user, friend, born, chance.choice(["sad", "ok", "happy", None]), chance.choice([b"a", b"\xff", None])),
         )
         at = chance.choice(["2024-02-29 23:59:59.5+00", "2023-12-31 23:00-05", "-infinity", None])
         clock = chance.choice(["00:00", "12:30:01.25", "24:00", None])

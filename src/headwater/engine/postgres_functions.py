@@ -201,6 +201,7 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "bool": lambda a: "true" if a else "false",
     "float8": real_text,
+    "bytea": lambda raw: f"\\x{raw.hex()}",
     **WRITTEN,
 }
 
@@ -293,6 +294,8 @@ STRICT: dict[str, Callable[..., Any]] = {
     "length": len,
     "octet_length": lambda text: len(text.encode()),
     "ascii": lambda text: ord(text[0]) if text else 0,
+    "int4 octets": len,
+    "text md5": lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest(),
     "md5": lambda text: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
     "btrim": lambda text, characters=" ": text.strip(characters) if characters else text,
     "ltrim": lambda text, characters=" ": text.lstrip(characters) if characters else text,

@@ -118,7 +118,7 @@ def _cast(expr: Cast, kind: str, run: Run) -> Run:
     function = numeric_cast(own, wanted) if "numeric" in (own, wanted) else cast(own, wanted)
     if not isinstance(expr.arg, Const) or expr.arg.value is None:
         return _strict(function, [run])
-    value = function(expr.arg.value)
+    value = function(held(expr.arg.value, expr.arg.type))
     return lambda row: value
 
 

@@ -91,6 +91,9 @@ class Dialect(Protocol):
     def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
         """The arguments of an aggregate as it takes them; the node says the same."""
 
+    def orders(self, bound: Bound) -> bool:
+        """Whether its values are ordered as here where nothing but its name is written."""
+
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         """Type and affinity of an aggregate's result; refuses what it cannot keep."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headwater.model.value import Type
+from headwater.sql.dialect import Dialect
 from headwater.sql.expr import Const, OrderKey
 from headwater.sql.frame import is_constant, ordinal
 from headwater.sql.grammar import Span
@@ -97,11 +98,15 @@ def _column(table: str, name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
-def result_terms(results: Sequence[tuple[str, Bound]], refuse: Callable[[str, str], Exception]) -> Iterator[Term]:
+def result_terms(
+    dialect: Dialect, results: Sequence[tuple[str, Bound]], refuse: Callable[[str, str], Exception]
+) -> Iterator[Term]:
     """The rows of a set told apart by all their columns, which are named by number."""
     for number, (name, bound) in enumerate(results, 1):
         if isinstance(bound.expr, Const):
             continue
+        if not dialect.orders(bound):
+            raise refuse(f"telling rows apart by {name}, whose order only the origin knows", "order by nothing")
         if bound.expr.type is Type.ANY:
             raise refuse(f"ordering by {name}, which holds values of several types", "CAST it to one type")
         collation = bound.collating.name or "BINARY"

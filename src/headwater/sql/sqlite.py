@@ -122,6 +122,9 @@ class Sqlite:
     def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
         return args
 
+    def orders(self, bound: Bound) -> bool:
+        return True
+
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name = node.name.lower()
         type = args[0].expr.type if args else None

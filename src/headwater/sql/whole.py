@@ -200,7 +200,8 @@ class Queries:
                 )
 
     def _ties(self, node: exp.Expr, results: Sequence[Named]) -> Callable[[], Iterable[Term]]:
-        return lambda: result_terms(results, lambda what, hint: self._refused(what, node, hint))
+        dialect = self.whole.dialect
+        return lambda: result_terms(dialect, results, lambda what, hint: self._refused(what, node, hint))
 
     def _projected(
         self, relation: Relation, results: Sequence[Named], types: Sequence[Type | None] = ()

@@ -26,6 +26,7 @@ from headwater.sql.postgres.kinds import (
     PLAIN,
     SPELLINGS,
     common_kind,
+    is_enum,
     is_integer,
     is_plain,
     is_text,
@@ -151,6 +152,10 @@ class Postgres:
         arg.replace(exp.Add(this=arg.copy(), expression=exp.Literal.number("0.0")))
         return [Bound(Call("float8 +", (args[0].expr, _UNSIGNED), Type.REAL))]
 
+    def orders(self, bound: Bound) -> bool:
+        kind = kind_of(bound.expr)
+        return not is_enum(kind) and (kind == "text" or not is_text(kind))
+
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name, kind = node.name, kind_of(args[0].expr) if args else ""
         distinct = bool(node.args.get("distinct"))
@@ -160,7 +165,7 @@ class Postgres:
             return Type.BOOLEAN, "bool"
         if name == "sum" and kind in _SUMS:
             return Type.INTEGER, "int8"
-        if name in ("min", "max") and kind in PLAIN - {"bool", "uuid"} and args[0].expr.type is not None:
+        if name in ("min", "max") and kind in PLAIN - {"bool", "uuid", "bytea"} and args[0].expr.type is not None:
             return args[0].expr.type, kind
         found = _aggregated(name, kind, distinct)
         if found is not None:
@@ -234,6 +239,10 @@ def _unordered(scope: Scope, kind: str, at: Span | None) -> UnsupportedQuery:
         collation = kind.removeprefix("text collate ")
         return scope.refusal(
             f"only PostgreSQL knows the order of the collation {collation}", at, 'add COLLATE "C" to order by bytes'
+        )
+    if is_enum(kind):
+        return scope.refusal(
+            "only PostgreSQL knows the order of an enum", at, "CAST it to text to order by its letters"
         )
     return scope.refusal(f"ordering by {kind.removeprefix('other ')} is not supported yet", at)
 

@@ -43,6 +43,7 @@ def _numeric(sign: str, *forms: str) -> tuple[Signature, ...]:
 
 
 _LENGTH = _all("length", "int4", "text")
+_OCTETS = Signature("int4 octets", ("bytea",), "int4")
 _INTEGER_FORMS = tuple(Signature(f"{kind} abs", (kind,), kind) for kind in ("int2", "int4", "int8"))
 
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
@@ -62,18 +63,18 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
         Signature(f"bool isfinite {kind}", (kind,), "bool") for kind in ("date", "timestamp", "timestamptz")
     ),
     "left": _all("left", "text", "text int4"),
-    "length": _LENGTH,
+    "length": (*_LENGTH, _OCTETS),
     "lower": _all("lower", "text", "text!"),
     "lpad": _all("lpad", "text", "text int4", "text int4 text"),
     "ltrim": _all("ltrim", "text", "text", "text text"),
     "make_date": (Signature("date make_date", ("int4", "int4", "int4"), "date"),),
-    "md5": _all("md5", "text", "text"),
+    "md5": (*_all("md5", "text", "text"), Signature("text md5", ("bytea",), "text")),
     "min_scale": _all("min_scale", "int4", "numeric"),
     "mod": (
         *(Signature(f"{kind} %", (kind, kind), kind) for kind in ("int2", "int4", "int8")),
         *_numeric("%", "numeric numeric"),
     ),
-    "octet_length": _all("octet_length", "int4", "text"),
+    "octet_length": (*_all("octet_length", "int4", "text"), _OCTETS),
     "repeat": _all("repeat", "text", "text int4"),
     "replace": _all("replace", "text", "text text text"),
     "reverse": _all("reverse", "text", "text"),

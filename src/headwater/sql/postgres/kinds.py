@@ -40,8 +40,12 @@ TYPES = {
     "timestamp": Type.TIMESTAMP,
     "timestamptz": Type.TIMESTAMPTZ,
     "interval": Type.INTERVAL,
+    "bytea": Type.BLOB,
+    "enum": Type.TEXT,
 }
-PLAIN = frozenset({*INTEGERS, "bool", "text", "uuid", *MOMENTS})  # equal values look the same, and we know their order
+PLAIN = frozenset(
+    {*INTEGERS, "bool", "text", "uuid", "bytea", *MOMENTS}
+)  # equal values look the same, and we know their order
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 TITLES = {
     "int2": "smallint",
@@ -52,7 +56,7 @@ TITLES = {
 }
 SPELLINGS = {
     **{title: kind for kind, title in TITLES.items()},
-    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text", "uuid", *MOMENTS, "interval")},
+    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text", "uuid", "bytea", *MOMENTS, "interval")},
     "int": "int4",
     "varchar": "text",
     "character varying": "text",
@@ -60,7 +64,9 @@ SPELLINGS = {
     "timestamp without time zone": "timestamp",
     "timestamp with time zone": "timestamptz",
 }
+DEFAULT = "text collate default"  # the database's own collation, whichever that is
 _C = ("C", "POSIX")
+_UNCOLLATED = ("xml", '"char"', "")  # texts without a collation that are no enum
 _VARCHAR = re.compile(r"character varying(\(\d+\))?|text")
 _PRECISION = re.compile(
     r"(?<=^time)\(\d\)|(?<=^timestamp)\(\d\)|(?<=^interval)[ (].*"
@@ -72,6 +78,8 @@ def kind_of_column(column: Column) -> str:
         return _kind_of_text(column)
     if column.type is Type.NUMERIC:
         return kind_of_declared(column.declared) or f"other {column.declared}"
+    if column.type is Type.TEXT and column.collation == "BINARY" and column.declared not in _UNCOLLATED:
+        return f"enum {column.declared}"
     kind = SPELLINGS.get(_PRECISION.sub("", column.declared))
     return kind if kind and column.type in (TYPES[kind], Type.INTEGER) else f"other {column.declared}"
 
@@ -124,22 +132,30 @@ def _kind_of_value(value: Value) -> str:
             return _KINDS.get(type(value), "text")
 
 
-_KINDS: dict[type, str] = {UUID: "uuid", date: "date", time: "time", Interval: "interval"}
+_KINDS: dict[type, str] = {UUID: "uuid", bytes: "bytea", date: "date", time: "time", Interval: "interval"}
 
 
 def _kind_of_call(expr: Call) -> str:
     kind, _, operator = expr.name.partition(" ")
     if expr.name in TRUTHS or operator in TRUTHS:
         return "bool"
+    if expr.name in ("coalesce", "nullif", "greatest", "least"):
+        return common_kind(expr.args[:1] if expr.name == "nullif" else expr.args) or "unknown"
+    if expr.type is Type.TEXT:
+        return _kind_of_made(expr.args)
     if expr.type is Type.NUMERIC and kind == "numeric":
         return kind_of_result(operator, [kind_of(arg) for arg in expr.args], expr.args)
     if operator:
         return kind
-    if expr.name in ("coalesce", "nullif", "greatest", "least"):
-        return common_kind(expr.args[:1] if expr.name == "nullif" else expr.args) or "unknown"
     if expr.type is Type.NUMERIC:
         return kind_of_declared(expr.name) or "numeric"
-    return "text" if expr.type is Type.TEXT else "float8" if expr.type is Type.REAL else RESULTS.get(expr.name, "int4")
+    return "float8" if expr.type is Type.REAL else RESULTS.get(expr.name, "int4")
+
+
+def _kind_of_made(args: Iterable[Expr]) -> str:
+    """A text has its collation from the texts it is made of; those that are not of a column leave it to the others."""
+    kinds = {kind for arg in args if not isinstance(arg, Const) and is_text(kind := kind_of(arg))} - {DEFAULT}
+    return DEFAULT if not kinds else kinds.pop() if len(kinds) == 1 else "text collate conflict"
 
 
 RESULTS = {"float8order": "int8"}
@@ -163,7 +179,12 @@ def is_text(kind: str) -> bool:
 
 def is_plain(kind: str) -> bool:
     """Text of another collation too, but for its order."""
-    return kind in PLAIN or is_text(kind) or has_scale(kind)
+    return kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind)
+
+
+def is_enum(kind: str) -> bool:
+    """Its values are texts whose order only the origin knows."""
+    return kind.startswith("enum ")
 
 
 def common_kind(exprs: Iterable[Expr]) -> str | None:

@@ -23,11 +23,13 @@ from headwater.sql.postgres import numbers
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
+    DEFAULT,
     INTEGERS,
     PLAIN,
     SPELLINGS,
     common_kind,
     fits,
+    is_enum,
     is_integer,
     is_plain,
     is_text,
@@ -70,6 +72,7 @@ _CASTS = {
     ("float8", "text"),
     *((kind, "text") for kind in (*INTEGERS, "uuid")),
     ("text", "uuid"),
+    ("bytea", "text"),
     *CASTS,
     *((kind, "float8") for kind in INTEGERS),
     *((one, other) for one in INTEGERS for other in INTEGERS),
@@ -129,7 +132,7 @@ def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
     assert isinstance(expr, Cast)
     assert isinstance(expr.arg, Const)
     text = str(expr.arg.value)
-    if text.startswith(MARK) or is_text(kind):
+    if text.startswith(MARK) or is_text(kind) or is_enum(kind):
         return Const(text, Type.TEXT)
     if is_integer(kind) and _INTEGER.fullmatch(text) and fits(int(text), kind):
         return Const(int(text), Type.INTEGER)
@@ -178,7 +181,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _title(kind: str) -> str:
-    return "numeric" if is_numeric(kind) else kind.removeprefix("other ")
+    return "numeric" if is_numeric(kind) else kind.removeprefix("other ").removeprefix("enum ")
 
 
 # Operands
@@ -267,7 +270,7 @@ def concatenated(scope: Scope, node: exp.DPipe) -> Bound:
 def as_text(scope: Scope, expr: Expr, at: Span | None) -> Expr:
     kind = kind_of(expr)
     if is_numeric(kind) or ((is_integer(kind) or kind in _TOLD) and not isinstance(expr, Const)):
-        return Cast(expr, "text", Type.TEXT)
+        return Cast(expr, DEFAULT, Type.TEXT)
     if isinstance(expr, Const) and isinstance(expr.value, int) and is_integer(kind):
         return Const(str(expr.value), Type.TEXT)
     return coerced(scope, expr, "text", at)
@@ -429,16 +432,22 @@ def cast(scope: Scope, node: exp.Cast) -> Bound:
     if wanted is None:
         raise scope.refusal(f"the type {node.args['to'].name} is not supported yet", at)
     if is_numeric(kind) and wanted in (*INTEGERS, "float8", "text") and not numbers.is_literal(arg):
-        return Bound(Cast(arg, wanted, type_of_kind(wanted)))
+        return Bound(_cast_to(arg, wanted))
     if kind == "unknown" or numbers.is_literal(arg) or arg == Const(None, None):
         constant = _read(scope, arg, wanted, at) if isinstance(arg, Cast) else coerced(scope, arg, wanted, at)
         return Bound(_cast_constant(constant, wanted))
     if kind == wanted or (is_text(kind) and wanted == "text"):
         return Bound(arg)
-    readable = kind.startswith("other ") and wanted == "text" and arg.type is Type.TEXT
+    readable = kind.startswith(("other ", "enum ")) and wanted == "text" and arg.type is Type.TEXT
     if (kind.partition(" ")[0], wanted) not in _CASTS and not readable:
         raise scope.refusal(f"CAST of {_title(kind)} to {wanted} is not supported yet", at)
-    return Bound(moved(arg, wanted) if wanted in DATED else Cast(arg, wanted, type_of_kind(wanted)))
+    if wanted in DATED:
+        return Bound(moved(arg, wanted))
+    return Bound(_cast_to(arg, wanted))
+
+
+def _cast_to(arg: Expr, kind: str) -> Expr:
+    return Cast(arg, DEFAULT if kind == "text" else kind, type_of_kind(kind))
 
 
 def zoned(scope: Scope, node: exp.AtTimeZone) -> Bound:

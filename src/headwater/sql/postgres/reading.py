@@ -32,7 +32,7 @@ _INFINITY = ("infinity", "-infinity")
 def read(text: str, kind: str) -> Value:
     """None where the text is of no form that is known here."""
     try:
-        return _READERS[kind](text.strip(" "))
+        return _READERS[kind](text if kind == "bytea" else text.strip(" "))
     except ValueError:
         return None
 
@@ -46,6 +46,13 @@ def uuid_of(text: str) -> str | None:
 def _uuid(text: str) -> Value:
     known = uuid_of(text)
     return UUID(known) if known is not None else None
+
+
+def _bytes(text: str) -> Value:
+    """In hexadecimal, or letter by letter where none is escaped."""
+    if text.startswith("\\x"):
+        return bytes.fromhex(text[2:])
+    return text.encode() if "\\" not in text else None
 
 
 def _date(text: str) -> Value:
@@ -136,6 +143,7 @@ def _plus(one: Interval, other: Interval) -> Interval:
 
 _READERS: dict[str, Callable[[str], Value]] = {
     "uuid": _uuid,
+    "bytea": _bytes,
     "date": _date,
     "time": _time,
     "timestamp": _timestamp,
