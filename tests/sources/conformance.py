@@ -264,6 +264,15 @@ def test_a_snapshot_comes_in_batches(origin: Origin) -> None:
     assert sizes == [10, 10, 7]
 
 
+def test_a_source_knows_about_how_many_rows_there_are(origin: Origin) -> None:
+    source = _shop(origin)
+    source.executemany(f"INSERT INTO t (id) VALUES ({origin.mark})", [(number,) for number in range(3, 1001)])
+    origin.run("ANALYZE t")
+    assert source.rows_about("t") == 1000
+    with pytest.raises(SourceError, match="nowhere"):
+        source.rows_about("nowhere")
+
+
 def test_an_empty_table_has_a_snapshot(origin: Origin) -> None:
     source = _shop(origin)
     origin.run("DELETE FROM t")

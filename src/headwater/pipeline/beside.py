@@ -30,6 +30,7 @@ from headwater.pipeline.records import Activate, Built, Hydration
 from headwater.sources.source import Source
 
 COMMAND = [sys.executable, "-P", "-c", PROGRAM]
+_ROW_BYTES = 16  # hardly a row has fewer: so many of them are not even tried here
 _log = logging.getLogger("headwater.beside")
 
 
@@ -54,7 +55,12 @@ class Beside:
         source."""
         directory, address = self._layout.hydration, source.address
         few = sys.maxsize if address is None else self._limits.build_bytes_min
-        found = {table: hydrate_few(source, table, directory, since, progress, few) for table in tables}
+        found = {
+            table: hydrate_few(source, table, directory, since, progress, few)
+            if (source.rows_about(table) or 0) * _ROW_BYTES <= few
+            else None
+            for table in tables
+        }
         large = tuple(table for table, hydration in found.items() if hydration is None)
         if large and address is not None:
             found.update(self._read(reading.Order(address, large, since), progress))

@@ -102,6 +102,9 @@ class Source(Protocol):
     def tables(self) -> tuple[Table, ...]:
         """The tables as the origin has them now. Ours are not among them."""
 
+    def rows_about(self, table: str) -> int | None:
+        """How many rows a table has, by what the origin knows without reading it; None where it knows nothing."""
+
     def capture(self, table: str) -> Table:
         """From here on the table's changes are reported, also after a restart. Asking twice is asking once.
 

@@ -194,6 +194,17 @@ def capturable(db: sqlite3.Connection, name: str) -> Shape:
     return shape
 
 
+def rows_about(db: sqlite3.Connection, shape: Shape) -> int | None:
+    """As many as there are rowids from the first to the last; where there are none, what ANALYZE has noted."""
+    if shape.rowid is not None:
+        span = f"SELECT (SELECT max({shape.rowid}) FROM {{0}}) - (SELECT min({shape.rowid}) FROM {{0}}) + 1"
+        return int(db.execute(span.format(quoted(shape.name))).fetchone()[0] or 0)
+    if kind_of(db, "sqlite_stat1") is None:
+        return None
+    noted = db.execute("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = ?", (shape.name,)).fetchone()[0]
+    return None if noted is None else int(noted)
+
+
 def _refuse_loose_references(shape: Shape) -> None:
     """Foreign-key actions of a table on itself are put in order by what they refer to, which must tell rows apart."""
     for place in shape.refers_to_itself:

@@ -80,6 +80,10 @@ class SqliteOrigin(Writing):
             return declared_table(shape)
         return capture.table(capturing.mixed_columns(db, capture, capturing.position(db)))
 
+    def rows_about(self, table: str) -> int | None:
+        with self._reading() as db:
+            return capturing.rows_about(db, capturing.capturable(db, table))
+
     def capture(self, table: str) -> Table:
         with self._settling:
             capture = self._begun(table)

@@ -28,7 +28,7 @@ from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of
 from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
-from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types
+from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types, rows_about
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.types import Types
@@ -98,6 +98,10 @@ class PostgresSource(Writing):
         known = self._keeping.captures if self._keeping is not None else {}
         found = [shape for shape in shapes.values() if not shape.is_partition and shape.sent]
         return tuple(_as_known(shape, known.get(shape.oid)) for shape in found)
+
+    def rows_about(self, table: str) -> int | None:
+        with self._sessions.lent() as db:
+            return rows_about(db, capturable(db, table))
 
     def capture(self, table: str) -> Table:
         with self._capturing:
