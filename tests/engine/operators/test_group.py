@@ -6,9 +6,11 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from headwater.engine.operators import kept
 from headwater.engine.operators.batch import Batch, nothing, table_of
 from headwater.engine.operators.failures import Failure, Failures, Moment
 from headwater.engine.operators.group import FIRST_TX, GroupOperator
@@ -158,13 +160,14 @@ def test_running_sums_are_those_of_the_accumulators() -> None:
         assert +one == +other and {k: v for k, v in one.items() if v < 0} == {k: v for k, v in other.items() if v < 0}
 
 
-def test_groups_survive_in_a_batch() -> None:
+def test_groups_survive_on_disk(tmp_path: Path) -> None:
     group, table = made(Type.ANY, FUNCTIONS)
     operator, again = (GroupOperator(group, table, Work(), Failures()) for _ in range(2))
     rng = random.Random(2)
     updates = [Update(1, 0, (rng.randrange(3), random_value(Type.ANY, rng)), 1) for _ in range(40)]
     first = operator.step([batch(table, updates)])
-    again.load(operator.dump())
+    (kept_groups,), (restored,) = operator.state(), again.state()
+    kept.restore(restored, tmp_path, kept.save(kept_groups, tmp_path))
     gone = again.step([batch(table, [Update(2, 0, update.row, -1) for update in updates])])
     assert sorted(rows_of(again.table, gone.rows)) == sorted(rows_of(operator.table, first.rows))
-    assert again.dump().num_rows == 0
+    assert kept.save(restored, tmp_path) == []

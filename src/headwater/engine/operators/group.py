@@ -1,6 +1,6 @@
 """group: GROUP BY and aggregates. One look at a group for each transaction that touches it.
 
-Groups live in Python: a change costs its own row, not its group. Without keys there is one group, always.
+Groups in use live in Python: a change costs its own row, not its group. Without keys there is one group, always.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from headwater.engine.operators.batch import Batch, firsts, identified, nothing,
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.kept import State
 from headwater.engine.operators.looks import looks_alike
+from headwater.engine.operators.memos import Memos
 from headwater.engine.operators.overflow import Overflow
 from headwater.engine.work import Work
-from headwater.model.keys import encode_columns, encode_row
+from headwater.model.keys import encode_columns, encode_row, hash_all
 from headwater.model.packing import alike
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
@@ -31,6 +32,7 @@ from headwater.sql.relation import Aggregate, Group, columns_of
 
 FIRST_TX = 0
 _SEPARATOR = ","
+_ONLY = 0  # the group of an aggregate without keys
 _Look = tuple[bytes | None, ...]
 
 
@@ -92,12 +94,12 @@ class GroupOperator:
         self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
         exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
         self._expressions = Expressions(exprs, table) if exprs else None
-        self._groups: dict[bytes, _State] = {}
+        self._groups = Memos(_packed, self._unpacked, work)
 
     def step(self, inputs: list[Batch]) -> Batch:
         (batch,) = inputs
         out = _Out()
-        if not self._keys and not self._groups:
+        if not self._keys:
             self._open(out)
         if len(batch):
             columns, batch = self._evaluated(batch)
@@ -106,10 +108,13 @@ class GroupOperator:
         return self._batch(out)
 
     def _open(self, out: _Out) -> None:
-        """The one group of an aggregate without keys, over nothing."""
-        only = self._groups[b""] = self._new(())
-        only.shown = only.now(always=True)
-        out.add(only.shown, FIRST_TX, 1)
+        """The one group of an aggregate without keys, over nothing, where there is none yet."""
+        self._groups.fetch([_ONLY])
+        if self._groups.get(_ONLY) is None:
+            only = self._new(())
+            only.shown = only.now(always=True)
+            self._groups.put(_ONLY, only)
+            out.add(only.shown, FIRST_TX, 1)
 
     def _new(self, key: Row) -> _State:
         return _State(key, [make() for make in self._makers], {} if self._loose else None)
@@ -128,15 +133,16 @@ class GroupOperator:
     def _advance(self, columns: list[pa.Array], batch: Batch, out: _Out) -> None:
         count = len(self._keys)
         types = self._expressions.types if self._expressions is not None else []
-        encoded = self._encode(columns[:count], types[:count], len(batch))
+        encoded = self._hashes(columns[:count], types[:count], len(batch))
         keys = list(zip(*(from_array(a, t) for a, t in zip(columns[:count], types[:count], strict=True)), strict=True))
         feeds = []
         for each in self._feeds:
             end = count + len(each.exprs)
             feeds.append(each.feed(columns[count:end], types[count:end], len(batch)))
             count = end
-        numbers: dict[bytes, int] = {}
+        numbers: dict[int, int] = {}
         number = np.fromiter((numbers.setdefault(key, len(numbers)) for key in encoded), np.int64, len(encoded))
+        self._groups.fetch(numbers)
         order = np.lexsort((batch.id, batch.tx, number))
         cuts = [*firsts((number[order], batch.tx[order])).tolist(), len(order)]
         rows, diff, tx = order.tolist(), batch.diff.tolist(), batch.tx.tolist()
@@ -146,7 +152,7 @@ class GroupOperator:
 
     def _touch(
         self,
-        encoded: bytes,
+        encoded: int,
         keys: list[Row],
         touched: list[int],
         diff: list[int],
@@ -157,7 +163,8 @@ class GroupOperator:
         """One group, one transaction."""
         state = self._groups.get(encoded)
         if state is None:
-            state = self._groups[encoded] = self._new(keys[touched[0]])
+            state = self._new(keys[touched[0]])
+            self._groups.put(encoded, state)
         for place in touched:
             weight = diff[place]
             state.rows += weight
@@ -171,7 +178,7 @@ class GroupOperator:
         self._work.gathered += 1
         self._show(state, encoded, tx, out)
 
-    def _show(self, state: _State, encoded: bytes, tx: int, out: _Out) -> None:
+    def _show(self, state: _State, encoded: int, tx: int, out: _Out) -> None:
         failed = state.failed
         now = state.now(always=not self._keys)
         if failed != state.failed:
@@ -183,17 +190,19 @@ class GroupOperator:
             out.add(now, tx, 1)
             state.shown = now
         if now is None:
-            del self._groups[encoded]
+            self._groups.drop(encoded)
 
     def _key_row(self, state: _State) -> pa.RecordBatch:
         """What is known of a group that fails."""
         arrays = [to_array([value], column.type) for value, column in zip(state.key, self._keys, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=table_of(self._keys).arrow)
 
-    def _encode(self, arrays: list[pa.Array], types: Sequence[Type], count: int) -> list[bytes]:
+    def _hashes(self, arrays: list[pa.Array], types: Sequence[Type], count: int) -> list[int]:
         if not arrays:
-            return [b""] * count
-        return encode_columns(arrays, types, [column.collation for column in self._keys])
+            return [_ONLY] * count
+        encoded = encode_columns(arrays, types, [column.collation for column in self._keys])
+        hashes: list[int] = hash_all(encoded).tolist()
+        return hashes
 
     def _batch(self, out: _Out) -> Batch:
         if not out.rows:
@@ -204,25 +213,21 @@ class GroupOperator:
         return identified(rows, self.table, np.array(out.tx, np.int64), np.array(out.diff, np.int64)).consolidated()
 
     def state(self) -> list[State]:
-        return [self]
+        return [self._groups]
 
     def resume(self) -> None:
-        """`load` has made everything."""
+        """All state is in the memos."""
 
-    def dump(self) -> pa.RecordBatch:
-        packed = [msgspec.msgpack.encode([encoded, *_dumped(state)]) for encoded, state in self._groups.items()]
-        return pa.RecordBatch.from_arrays([pa.array(packed, pa.large_binary())], names=["#group"])
-
-    def load(self, rows: pa.RecordBatch) -> None:
-        for packed in rows.column(0).to_pylist():
-            encoded, key, count, looks, dumped = msgspec.msgpack.decode(packed)
-            state = self._groups[encoded] = self._new(tuple(map(unpack_any, key)))
-            state.rows = count
-            if state.looks is not None:
-                state.looks.update({tuple(look): weight for look, weight in looks})
-            for each, one in zip(state.accumulators, dumped, strict=True):
-                each.load(one)
-            state.shown = state.now(always=not self._keys)
+    def _unpacked(self, packed: bytes) -> _State:
+        key, count, looks, dumped = msgspec.msgpack.decode(packed)
+        state = self._new(tuple(map(unpack_any, key)))
+        state.rows = count
+        if state.looks is not None:
+            state.looks.update({tuple(look): weight for look, weight in looks})
+        for each, one in zip(state.accumulators, dumped, strict=True):
+            each.load(one)
+        state.shown = state.now(always=not self._keys)
+        return state
 
 
 class _Inputs:
@@ -294,6 +299,7 @@ def _same(one: Row | None, other: Row | None) -> bool:
     return all(map(alike, one, other))
 
 
-def _dumped(state: _State) -> tuple[Any, ...]:
+def _packed(state: _State) -> bytes:
     looks = [[list(look), weight] for look, weight in (state.looks or {}).items()]
-    return list(map(pack_any, state.key)), state.rows, looks, [each.dump() for each in state.accumulators]
+    dumped = [each.dump() for each in state.accumulators]
+    return msgspec.msgpack.encode([list(map(pack_any, state.key)), state.rows, looks, dumped])

@@ -1,13 +1,10 @@
-"""What operators remember, and how it is put on disk.
-
-Bags and tallies write a run once. A memo (groups) is written whole whenever it is saved. It never deletes a file.
-"""
+"""What operators remember, and how it is put on disk: in runs, each written once. It never deletes a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +12,11 @@ import pyarrow as pa
 from headwater.engine import runfile
 from headwater.engine.operators.bag import Bag, Run
 from headwater.engine.operators.batch import same
+from headwater.engine.operators.memos import Filed, Memos
 from headwater.engine.operators.tally import Counted, Tally
 from headwater.engine.spill import Inside, inside
 
-
-@runtime_checkable
-class Memo(Protocol):
-    """State in Python's own structures, as one batch of rows."""
-
-    def dump(self) -> pa.RecordBatch: ...
-
-    def load(self, rows: pa.RecordBatch) -> None: ...
-
-
-State = Bag | Tally | Memo
+State = Bag | Tally | Memos[Any]
 
 
 def save(state: State, directory: Path) -> list[str]:
@@ -38,8 +26,10 @@ def save(state: State, directory: Path) -> list[str]:
             for run in runs:
                 run.file = run.file or runfile.write(_batch_of(run), directory)
             return [run.file for run in runs if run.file is not None]
-        case Memo():
-            return [runfile.write(state.dump(), directory)]
+        case Memos():
+            state.settle()
+            state.runs = [run if run.file else _filed(run, directory) for run in state.runs]
+            return [run.file for run in state.runs if run.file is not None]
 
 
 def restore(state: State, directory: Path, files: list[str]) -> None:
@@ -48,19 +38,19 @@ def restore(state: State, directory: Path, files: list[str]) -> None:
             state.runs = [_bag_run(directory, name, table.arrow) for name in files]
         case Tally():
             state.runs = [_tally_run(directory, name) for name in files]
-        case Memo():
-            state.load(runfile.read(directory / files[0]))
+        case Memos():
+            state.restore([_filed_run(directory, name) for name in files])
 
 
 def runs_inside(state: State, directory: Path) -> Iterator[Inside]:
-    """Those in memory. All of them must have been saved. A memo has none: it is in use as it is."""
+    """Those in memory. All of them must have been saved."""
     match state:
         case Bag(runs=runs):
             return inside(runs, lambda name: _bag_run(directory, name, state.schema))
         case Tally(runs=counted):
             return inside(counted, lambda name: _tally_run(directory, name))
-        case Memo():
-            return iter(())
+        case Memos():
+            return state.inside()
 
 
 def _batch_of(run: Run | Counted) -> pa.RecordBatch:
@@ -73,6 +63,12 @@ def _batch_of(run: Run | Counted) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*ours, *columns], names=names)
 
 
+def _filed(run: Filed, directory: Path) -> Filed:
+    """As it is on disk."""
+    batch = pa.RecordBatch.from_arrays([pa.array(run.key), run.packed], names=["#key", "#piece"])
+    return _filed_run(directory, runfile.write(batch, directory))
+
+
 def _bag_run(directory: Path, name: str, schema: pa.Schema) -> Run:
     batch = runfile.read(directory / name)
     hash, id, weight = (np.asarray(batch.column(n)) for n in range(3))
@@ -83,3 +79,8 @@ def _bag_run(directory: Path, name: str, schema: pa.Schema) -> Run:
 def _tally_run(directory: Path, name: str) -> Counted:
     key, values = runfile.read(directory / name).columns
     return Counted(np.asarray(key), np.asarray(values.flatten()).reshape(len(key), -1), name, mapped=True)
+
+
+def _filed_run(directory: Path, name: str) -> Filed:
+    key, packed = runfile.read(directory / name).columns
+    return Filed(np.asarray(key), packed, name)

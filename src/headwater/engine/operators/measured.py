@@ -15,7 +15,8 @@ from headwater.engine.conform import conform
 from headwater.engine.operators.batch import Batch
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group import FIRST_TX
-from headwater.engine.operators.kept import Memo, State
+from headwater.engine.operators.kept import State
+from headwater.engine.operators.memos import Memos
 from headwater.engine.operators.tree import Node, Updates, compiled, passes
 from headwater.engine.work import Work
 from headwater.model.schema import Table
@@ -71,7 +72,7 @@ def _count(batch: Batch) -> int:
 
 
 def _rows(state: State) -> int:
-    return state.dump().num_rows if isinstance(state, Memo) else sum(len(run) for run in state.runs)
+    return len(state) if isinstance(state, Memos) else sum(len(run) for run in state.runs)
 
 
 def _all(table: Table, batches: Iterable[pa.RecordBatch]) -> Updates:

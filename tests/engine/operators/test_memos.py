@@ -1,0 +1,106 @@
+"""Memos against a plain dictionary: whatever is filed, merged, let go of and restored, a key has its newest piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.engine.operators import kept
+from headwater.engine.operators.memos import Memos
+from headwater.engine.work import Work
+from tests.support.fuzz import tries
+
+_KEYS = st.integers(0, 12)
+_ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), _KEYS),
+        st.tuples(st.just("drop"), _KEYS),
+        st.tuples(st.sampled_from(("save", "let go", "restore")), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+def made() -> Memos[list[int]]:
+    """Pieces that are changed where they are."""
+    return Memos(lambda piece: bytes([1, *piece]), lambda packed: list(packed[1:]), Work())
+
+
+@tries(150)
+@given(_ACTIONS)
+def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]]) -> None:
+    memos, model = made(), dict[int, list[int]]()
+    with TemporaryDirectory() as place:
+        for number, (action, key) in enumerate(actions):
+            match action:
+                case "change":
+                    changed(memos, key, number)
+                    model.setdefault(key, []).append(number)
+                case "drop" if key in model:
+                    memos.fetch([key])
+                    memos.drop(key)
+                    del model[key]
+                case "save":
+                    kept.save(memos, Path(place))
+                case "let go":
+                    for _ in range(2):
+                        kept.save(memos, Path(place))
+                    for idle in memos.inside():
+                        idle.let_go()
+                    assert not memos._here
+                case "restore":
+                    memos = again(memos, Path(place))
+            if number % 20 == 19:
+                assert contents(memos) == model
+        assert contents(memos) == model
+
+
+def changed(memos: Memos[list[int]], key: int, number: int) -> None:
+    memos.fetch([key])
+    piece = memos.get(key)
+    if piece is None:
+        piece = []
+        memos.put(key, piece)
+    piece.append(number)
+
+
+def again(memos: Memos[list[int]], place: Path) -> Memos[list[int]]:
+    other = made()
+    kept.restore(other, place, kept.save(memos, place))
+    return other
+
+
+def contents(memos: Memos[list[int]]) -> dict[int, Any]:
+    memos.fetch(range(13))
+    return {key: list(piece) for key in range(13) if (piece := memos.get(key)) is not None}
+
+
+def test_a_save_files_what_has_changed_and_nothing_else(tmp_path: Path) -> None:
+    memos = made()
+    for key in range(1000):
+        changed(memos, key, key % 200)
+    kept.save(memos, tmp_path)
+    changed(memos, 7, 1)
+    kept.save(memos, tmp_path)
+    assert [len(run) for run in memos.runs] == [1000, 1]
+    files = [run.file for run in memos.runs]
+    assert kept.save(memos, tmp_path) == files
+
+
+def test_what_nobody_touches_leaves_memory(tmp_path: Path) -> None:
+    memos = made()
+    for key in range(1000):
+        changed(memos, key, key % 200)
+    kept.save(memos, tmp_path)
+    assert not list(memos.inside()), "all of it was in use a moment ago"
+    changed(memos, 7, 1)
+    kept.save(memos, tmp_path)
+    (idle,) = memos.inside()
+    assert idle.bytes > 999 * 1024
+    idle.let_go()
+    assert len(memos._here) == 1
+    assert not list(memos.inside())
