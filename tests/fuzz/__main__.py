@@ -1,14 +1,19 @@
-"""`python -m tests.fuzz [--seconds N] [--seed S] [--checks N]`: random worlds until the time or the checks are up."""
+"""`python -m tests.fuzz [--postgres] [--seconds N] [--seed S] [--checks N]`: random worlds until the time or the checks
+are up, against SQLite or against real PostgreSQL servers."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 
 from rich.console import Console
 
 from tests.fuzz.campaign import Campaign, seeds
+from tests.fuzz.postgres.campaign import PostgresCampaign
+from tests.support.postgres import VERSIONS, Servers
 
 
 def main() -> int:
@@ -18,8 +23,26 @@ def main() -> int:
     parser.add_argument(
         "--checks", type=int, default=None, help="stop after so many checks of a query at a transaction"
     )
+    parser.add_argument("--postgres", action="store_true", help="in PostgreSQL's dialect, on servers of its own")
     given = parser.parse_args()
-    console, campaign = Console(), Campaign()
+    with campaigning(given.postgres) as campaign:
+        return run(campaign, given)
+
+
+@contextlib.contextmanager
+def campaigning(postgres: bool) -> Iterator[Campaign]:
+    if not postgres:
+        yield Campaign()
+        return
+    servers = Servers()
+    try:
+        yield PostgresCampaign(servers=[servers[version] for version in VERSIONS])
+    finally:
+        servers.close()
+
+
+def run(campaign: Campaign, given: argparse.Namespace) -> int:
+    console = Console()
     end = time.monotonic() + given.seconds
     with console.status("fuzzing") as status:
         for seed in seeds(given.seed):

@@ -45,7 +45,7 @@ def _simpler(case: Case) -> Iterator[Case]:
         yield replace(case, cut=1)
 
 
-def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+def without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """Halves, quarters, … single items left out."""
     size = len(items) // 2 or len(items)
     while size:
@@ -58,7 +58,7 @@ def _fewer_queries(case: Case) -> Iterator[Case]:
     places = range(len(case.queries))
     if len(places) > 1:
         yield from (_with_queries(case, (place,)) for place in places)
-        yield from (_with_queries(case, kept) for kept in _without(places))
+        yield from (_with_queries(case, kept) for kept in without(places))
 
 
 def _with_queries(case: Case, kept: tuple[int, ...]) -> Case:
@@ -74,20 +74,20 @@ def _with_queries(case: Case, kept: tuple[int, ...]) -> Case:
 
 
 def _fewer_events(case: Case) -> Iterator[Case]:
-    for events in _without(case.events):
+    for events in without(case.events):
         yield replace(case, events=events)
 
 
 def _fewer_rows(case: Case) -> Iterator[Case]:
     for name, rows in case.rows.items():
-        for fewer in _without(rows):
+        for fewer in without(rows):
             yield replace(case, rows={**case.rows, name: fewer})
 
 
 def _fewer_changes(case: Case) -> Iterator[Case]:
     for place, event in enumerate(case.events):
         if isinstance(event, Commit):
-            for changes in _without(event.changes):
+            for changes in without(event.changes):
                 yield replace(case, events=(*case.events[:place], Commit(changes), *case.events[place + 1 :]))
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.placing import Seen
+from headwater.sources.postgres.sessions import Connection
 from headwater.sources.source import SchemaChange
 from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, Servers
@@ -89,5 +91,35 @@ def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(url: str,
             assert stream.follow(lambda: keeping.captures[capture.oid] != capture, 20)
             told = [item for item in drained(source, after) if isinstance(item, SchemaChange)]
             assert [one.after is not None for one in told] == [True]
+    finally:
+        source.close()
+
+
+def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TRUNCATE empties a table also for snapshots that are older: answers were empty, at a position before it."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    seen = source._seen
+
+    def truncating(db: Connection) -> Seen:
+        """Between the snapshot and the reading, somebody tries to."""
+        taken = seen(db)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("TRUNCATE t")
+        return taken
+
+    try:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("SET lock_timeout = '20ms'")
+            other.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            other.execute("CREATE VIEW v AS SELECT id FROM t")
+            other.execute("INSERT INTO t VALUES (1), (2)")
+            source.capture("t")
+            monkeypatch.setattr(source, "_seen", truncating)
+            assert source.query("SELECT count(*) AS n FROM v").rows == [(2,)]
+            with source.snapshot("t") as snapshot:
+                assert [row for rows in snapshot.rows() for row in rows] == [(1,), (2,)]
     finally:
         source.close()

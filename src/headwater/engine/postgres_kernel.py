@@ -69,8 +69,12 @@ class PostgresKernel:
         return Selected(rows, failed)
 
 
+_EVERYWHERE = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.ANY)
+
+
 def is_postgres(expr: Expr) -> bool:
-    """Columns and casts tell: a kind of PostgreSQL's is in small letters, an affinity of SQLite's is not."""
+    """Columns and casts tell: a kind of PostgreSQL's is in small letters, an affinity of SQLite's is not. And so do
+    constants of types that SQLite does not have."""
     match expr:
         case ColumnRef():
             return expr.affinity[:1].islower()
@@ -81,7 +85,7 @@ def is_postgres(expr: Expr) -> bool:
         case Case():
             return any(is_postgres(part) for when in expr.whens for part in when) or is_postgres(expr.default)
         case Const():
-            return False
+            return expr.type not in _EVERYWHERE
 
 
 def _edge(run: Run, type: Type | None) -> Run:

@@ -102,7 +102,7 @@ class Selected:
     relation: Relation
     results: tuple[Named, ...]
     order: tuple[Term, ...]
-    group_ties: tuple[Term, ...]
+    group_ties: tuple[tuple[exp.Expr, Bound], ...]
     correlated: tuple[Expr, ...] = ()
     liftable: tuple[tuple[Expr, exp.Expr], ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
@@ -112,7 +112,11 @@ class Selected:
 
     @property
     def ties(self) -> tuple[Term, ...]:
-        return self.group_ties if self.grouped else tuple(identity_terms(self.scope, span(self.node)))
+        """Asked for only where they count: there may be no order that is the same here and there."""
+        at = span(self.node)
+        if not self.grouped:
+            return tuple(identity_terms(self.scope, at))
+        return tuple(self.scope.dialect.tie(self.scope, "of a group", node, key, at) for node, key in self.group_ties)
 
     @property
     def distinct(self) -> bool:

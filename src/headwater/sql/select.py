@@ -16,7 +16,7 @@ from headwater.model.errors import UnsupportedQuery
 from headwater.sql.ask import Ask, asks
 from headwater.sql.chain import operands, parts
 from headwater.sql.clauses import Attachment, Binder, Environment, Named, Selected, Whole
-from headwater.sql.expr import Call, ColumnRef, Expr, OrderKey
+from headwater.sql.expr import Call, ColumnRef, Expr
 from headwater.sql.frame import is_constant, ordinal
 from headwater.sql.fromclause import From, FromClause, starred
 from headwater.sql.gathering import Gathering
@@ -70,7 +70,7 @@ class Select:
         sorting = replace(scope, clause=over, outer=None)
         order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
         shape = _Shape(relation, results, having, tuple(order), over.attachments)
-        ties: tuple[Term, ...] = ()
+        ties: tuple[tuple[exp.Expr, Bound], ...] = ()
         if grouped:
             shape, ties = self._group(shape, keys, aggregates.found, local)
         else:
@@ -288,13 +288,13 @@ class Select:
 
     def _group(
         self, shape: _Shape, keys: Sequence[Bound], aggregates: Sequence[Aggregate], local: frozenset[str]
-    ) -> tuple[_Shape, tuple[Term, ...]]:
+    ) -> tuple[_Shape, tuple[tuple[exp.Expr, Bound], ...]]:
         group = self.node.args.get("group")
         nodes = list(group.expressions) if group else []
         grouping = Grouping(self.whole, shape.relation, span(self.node))
         for bound, node in zip(keys, nodes, strict=True):
             grouping.add(bound, span(node) or span(self.node))
-        ties = tuple(_key_terms(keys, nodes, grouping))
+        ties = tuple(_grouped_by(keys, nodes, grouping))
         for column in lifted_columns(self.liftable):
             if column.name in local:
                 grouping.add(Bound(column), span(self.node))
@@ -407,11 +407,13 @@ def _columns(bounds: Sequence[Bound] | Iterator[Bound]) -> frozenset[str]:
     return frozenset(bound.expr.name for bound in bounds if isinstance(bound.expr, ColumnRef))
 
 
-def _key_terms(keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Grouping) -> Iterator[Term]:
+def _grouped_by(
+    keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Grouping
+) -> Iterator[tuple[exp.Expr, Bound]]:
+    """The keys as columns of the groups, and how the text says them."""
     for bound, node in zip(keys, nodes, strict=True):
-        collation = bound.collating.name or "BINARY"
-        if not is_constant(bound.expr) and collation in COLLATIONS:
-            yield Term(OrderKey(grouping.replacements[bound.expr], collation=collation), node)
+        if not is_constant(bound.expr) and (bound.collating.name or "BINARY") in COLLATIONS:
+            yield node, Bound(grouping.replacements[bound.expr], bound.collating)
 
 
 def _compared(node: exp.Expr) -> exp.Expr | None:

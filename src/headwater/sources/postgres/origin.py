@@ -26,7 +26,7 @@ from headwater.sources.postgres.copying import batches
 from headwater.sources.postgres.keeping import Captured, Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
-from headwater.sources.postgres.reads import prepared, reads_of
+from headwater.sources.postgres.reads import prepared, reads_of, relations_of
 from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
 from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types, rows_about
 from headwater.sources.postgres.stream import Slot, Stream
@@ -39,6 +39,7 @@ from headwater.sources.writing import Writing
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
 PROGRESS_S = 1.0  # while nothing of ours changes, the position is told as often
 _PLACE_S = 30.0
+_READ_MAX = 1024  # queries of which it is remembered what they read
 _AGAIN_S = 0.002
 _NOW = "SELECT pg_current_wal_insert_lsn()::text"
 _SEEN = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
@@ -78,6 +79,7 @@ class PostgresSource(Writing):
         self._over: str | None = None  # why the stream ends, until the one who takes changes was told
         self._lost: dict[str, str] = {}  # tables whose changes were lost while we were away, and why
         self._in_transaction = threading.local()
+        self._relations: dict[str, tuple[str, ...]] = {}  # by query: the tables it reads, as SQL names them
         self._closed = False
 
     # Tables
@@ -326,7 +328,7 @@ class PostgresSource(Writing):
 
     def _try_snapshot(self, shape: Shape, rows_max: int, floor: int) -> PostgresSnapshot | None:
         with ExitStack() as stack:
-            db = stack.enter_context(self._sessions.reading())
+            db = stack.enter_context(self._sessions.reading(qualified(shape)))
             position = self._place(self._seen(db), floor)
             if position is None:
                 return None
@@ -339,10 +341,11 @@ class PostgresSource(Writing):
 
     def query(self, sql: str, params: Params = ()) -> Answer:
         text, values = bound(sql, params)
-        return self._again(lambda floor: self._try_query(text, values, floor))
+        relations = self._relations_of(text)
+        return self._again(lambda floor: self._try_query(text, values, relations, floor))
 
-    def _try_query(self, sql: str, values: tuple[Any, ...], floor: int) -> Answer | None:
-        with self._sessions.reading() as db:
+    def _try_query(self, sql: str, values: tuple[Any, ...], relations: tuple[str, ...], floor: int) -> Answer | None:
+        with self._sessions.reading(*relations) as db:
             seen = self._seen(db)
             columns, rows = answered(db, sql, values, read_types)
         position = self._place(seen, floor)
@@ -385,6 +388,14 @@ class PostgresSource(Writing):
         text, _ = bound(sql, params)
         with self._sessions.lent() as db:
             return reads_of(db, text)
+
+    def _relations_of(self, sql: str) -> tuple[str, ...]:
+        if sql not in self._relations:
+            if len(self._relations) >= _READ_MAX:
+                self._relations.clear()
+            with self._sessions.lent() as db:
+                self._relations[sql] = relations_of(db, sql)
+        return self._relations[sql]
 
     # Writing
 

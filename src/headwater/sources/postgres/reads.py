@@ -13,7 +13,7 @@ from typing import Any
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
 from headwater.sources.postgres.sessions import Connection, speaking
-from headwater.sources.postgres.shape import table_name
+from headwater.sources.postgres.shape import quoted, table_name
 from headwater.sources.source import Reads
 
 _PREPARED = "headwater_prepared"
@@ -95,6 +95,20 @@ def reads_of(db: Connection, sql: str) -> Reads:
         functions = _functions(db, actions, sql)
         names = _names(db, view)
         return Reads(names, _masks(db, depends, bool(_WHOLE_ROW.search(actions))), functions)
+    finally:
+        db.execute("ROLLBACK")
+
+
+def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
+    """The tables it reads, as SQL names them; nothing is refused."""
+    plain = sql.rstrip().rstrip(";")
+    types = prepared(db, plain)
+    db.execute("BEGIN")
+    try:
+        _, depends = _dependencies(db, _viewed(db, sql, with_nulls(plain, types)))
+        return tuple(
+            sorted({f"{quoted(schema)}.{quoted(name)}" for _, schema, name, kind, *_ in depends if kind in "rp"})
+        )
     finally:
         db.execute("ROLLBACK")
 

@@ -67,10 +67,13 @@ class Sessions:
             self._return(db)
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Inside one snapshot, read only."""
+    def reading(self, *relations: str) -> Iterator[Connection]:
+        """Inside one snapshot, read only. `relations` are locked before it is taken: to a snapshot that is older than
+        a TRUNCATE or a rewrite the table would look empty."""
         with self.lent() as db:
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if relations:
+                db.execute(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE".encode())
             yield db
 
     def close(self) -> None:

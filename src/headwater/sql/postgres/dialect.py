@@ -56,7 +56,8 @@ class Postgres:
     # Reading
 
     def tokens(self, sql: str) -> list[Token]:
-        return Reader().tokenize(sql)
+        """With a blank behind it: sqlglot takes a last `''` for an open string where a `$1` stands before it."""
+        return Reader().tokenize(f"{sql} ")
 
     def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
         tree = PostgresStatement(dialect=Reader()).statement(tokens, sql)

@@ -73,8 +73,9 @@ class PostgresWriter(Writer):
 
     def _combined(self, node: exp.SetOperation) -> str:
         word = type(node).__name__.upper() + ("" if node.args.get("distinct") else " ALL")
-        left, right = (self._side(side) for side in (node.this, node.expression))
-        return self._framed(node, f"{left} {word} {right}")
+        looser = isinstance(node, exp.Intersect) and not isinstance(node.this, exp.Intersect)
+        left = self._side(node.this) if looser else self.write(node.this)
+        return self._framed(node, f"{left} {word} {self._side(node.expression)}")
 
     def _side(self, node: exp.Expr) -> str:
         text = self.write(node)

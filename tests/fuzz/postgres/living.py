@@ -1,0 +1,79 @@
+"""A case lived on a real server: four connections write, and a client watches every query through the whole pipeline.
+
+Nothing waits for anything while transactions come in. What the client was told is checked afterwards, in `witness`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import headwater
+from headwater.model.emission import Diff, Emission
+from tests.fuzz.living import Watched
+from tests.fuzz.postgres.case import Case, Query
+from tests.fuzz.postgres.oracle import Journal, contents, journal, watch
+from tests.fuzz.postgres.writers import fill, lived
+from tests.support.postgres import Postgres
+
+_PATIENCE_S = 120.0
+
+
+@dataclass(slots=True)
+class Life:
+    """`watched` are the subscriptions, `positions` where our log has each transaction, `ended` the rows at the end."""
+
+    case: Case
+    watched: list[tuple[Query, Watched]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    journal: Journal = field(default_factory=dict)
+    positions: dict[int, int] = field(default_factory=dict)
+    ended: list[list[str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def live(self, server: Postgres, database: str, directory: Path) -> None:
+        url = server.url(database)
+        with server.connect(database) as origin:
+            fill(origin, self.case)
+            watch(origin)
+            with headwater.connect(url, runner="inline", data_dir=directory) as db:
+                self._watch(db, url)
+            self.journal, self.ended = journal(origin), contents(origin, self.case)
+
+    def _watch(self, db: headwater.Database, url: str) -> None:
+        marker = db.query("SELECT id, xid FROM journal", live=True)
+        marker.listen(self._mark)
+        early = [n for n in range(len(self.case.queries)) if n not in self.case.late]
+        for n in early:
+            self._subscribe(db, self.case.queries[n])
+        writing = threading.Thread(target=lambda: self.counts.update(lived(url, self.case.sessions)))
+        writing.start()
+        for n in self.case.late:
+            self._subscribe(db, self.case.queries[n])
+        writing.join()
+        end = db.position()
+        assert marker.wait(end, timeout=_PATIENCE_S), "the log never got to the end"
+        for _, one in self.watched:
+            with contextlib.suppress(headwater.HeadwaterError):  # closed: its troubles say why
+                assert one.live.wait(end, timeout=_PATIENCE_S) or one.troubles, f"never right again: {one.sql}"
+            one.until = end
+
+    def _mark(self, emission: Emission | None) -> None:
+        if emission is not None:
+            assert isinstance(emission, Diff), emission
+            (xid,) = {change.new["xid"] for change in emission.changes if change.new}
+            assert emission.position not in self.positions.values(), "merged"
+            self.positions[int(str(xid))] = emission.position
+
+    def _subscribe(self, db: headwater.Database, query: Query) -> None:
+        try:
+            live = db.query(query.sql, *query.params, live=True)
+        except headwater.HeadwaterError as error:
+            self.refused.append(f"{query.sql} {query.params}: {error}")
+            return
+        planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
+        kept = planned if planned.strategy == "incremental" else None
+        self.watched.append((query, Watched(query.sql, live, kept, db.position())))

@@ -1,0 +1,62 @@
+"""Queries in PostgreSQL's dialect that the fuzzer found bound wrongly, or not to the same template a second time."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from headwater.engine.expression import Expressions
+from headwater.model.errors import UnsupportedQuery
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type, from_array
+from headwater.plan.planner import plan, template_from_sql
+from headwater.sql.expr import Const
+from tests.engine.world import batch_of
+
+P = Table(
+    "p",
+    (
+        Column("id", Type.INTEGER, "integer", nullable=False),
+        Column("s", Type.TEXT, "text", "C"),
+        Column("c", Type.TEXT, "text", "en_US"),
+    ),
+    ("id",),
+    dialect="postgres",
+)
+AGAIN = (
+    "SELECT id FROM p UNION ALL SELECT id + 1 FROM p UNION SELECT id + 2 FROM p LIMIT 3",
+    "SELECT x.id FROM (SELECT id FROM p INTERSECT SELECT id + 1 FROM p EXCEPT ALL SELECT id + 2 FROM p) AS x",
+    "SELECT id FROM p EXCEPT (SELECT id FROM p UNION SELECT id + 1 FROM p) ORDER BY 1",
+    "SELECT c, count(*) AS n FROM p GROUP BY c LIMIT 2",
+)
+
+
+@pytest.mark.parametrize("sql", AGAIN)
+def test_a_template_reads_back_as_itself(sql: str) -> None:
+    """Set operations got parentheses on their left, where none can be read; such queries were refused."""
+    template = plan(sql, [P]).template
+    assert template_from_sql(template.sql, [P]) == template
+
+
+def test_a_frame_of_groups_goes_by_bytes_here_and_there() -> None:
+    """Ours did, and PostgreSQL's went by the collation of the key."""
+    assert 'ORDER BY "p"."c" COLLATE "C"' in plan("SELECT c, count(*) AS n FROM p GROUP BY c LIMIT 2", [P]).template.sql
+
+
+@pytest.mark.parametrize("sql", ["SELECT DISTINCT c FROM p LIMIT 2", "SELECT c FROM p UNION SELECT s FROM p LIMIT 2"])
+def test_a_frame_of_a_set_is_not_ours_where_only_postgres_knows_the_order(sql: str) -> None:
+    with pytest.raises(UnsupportedQuery, match="only the origin knows"):
+        plan(sql, [P])
+
+
+def test_an_empty_string_at_the_end_of_a_query_with_parameters() -> None:
+    """sqlglot took it for one that is not closed."""
+    assert plan("SELECT id FROM p WHERE id = $1 AND s >= ''", [P], (1,)).template.relation is not None
+
+
+def test_a_constant_of_a_type_that_sqlite_does_not_have() -> None:
+    """It stood alone, and so was given to SQLite to evaluate."""
+    evaluated = Expressions([Const(date(2024, 1, 31), Type.DATE)], P).evaluate(batch_of(P, [(1, "a", "b")]))
+    assert not evaluated.failed
+    assert from_array(evaluated.columns[0], Type.DATE) == [date(2024, 1, 31)]
