@@ -103,7 +103,6 @@ def test_a_network_that_is_cut_in_the_middle_of_transactions(url: str, server: P
             following.agrees(url)
 
 
-@NEWEST
 def test_our_process_is_killed(url: str, tmp_path: Path) -> None:
     with served(url, tmp_path, runner="inline") as ours, headwater.connect(ours.url) as db:
         following = Following(db.query(SQL, live=True))
@@ -321,13 +320,14 @@ def test_a_first_read_that_is_interrupted(url: str, tmp_path: Path) -> None:
         with pytest.raises(HeadwaterError):
             db.query("SELECT count(*) AS n FROM orders", live=True)
         cutting.join()
-        _written(url, "DELETE FROM orders WHERE id > 25")
+        _written(url, "DELETE FROM orders WHERE id > 25", "UPDATE orders SET total = total + 100")
         _again(db, url)
 
 
 def _until_cut(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as db:
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%' AND state = 'active'"
+        sent = "SELECT pid FROM pg_stat_progress_copy WHERE datname = current_database() AND tuples_processed > 50000"
+        cut = f"SELECT pg_terminate_backend(pid) FROM ({sent}) reading"
         _soon(lambda: db.execute(cut.encode()).fetchone() is not None)
 
 

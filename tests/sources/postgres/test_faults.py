@@ -122,6 +122,32 @@ def _wait(done: Callable[[], bool]) -> None:
         assert time.monotonic() < until_s
 
 
+def test_a_first_read_cut_in_the_middle(source: PostgresSource, db: Db, url: str) -> None:
+    """What was kept of the rows by then is gone: it would be old by the time they are read again."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+    db.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 100000) n")
+    cutting = threading.Thread(target=_cut_reading, args=(url,))
+    cutting.start()
+    with pytest.raises(SourceError):
+        source.capture("t")
+    cutting.join()
+    db.execute("DELETE FROM t WHERE id > 100")
+    db.execute("UPDATE t SET a = 'meanwhile'")
+    source.capture("t")
+    replica = Replica(source, "t")
+    db.execute("UPDATE t SET a = 'after' WHERE id < 50")
+    db.execute("INSERT INTO t VALUES (500, 'new')")
+    replica.apply(drained(source, replica.position))
+    replica.holds(source.query("SELECT id, a FROM t").rows)
+
+
+def _cut_reading(url: str) -> None:
+    sent = "SELECT pid FROM pg_stat_progress_copy WHERE datname = current_database() AND tuples_processed > 40000"
+    with psycopg.connect(url, autocommit=True) as db:
+        cut = f"SELECT pg_terminate_backend(pid) FROM ({sent}) reading"
+        _wait(lambda: db.execute(cut.encode()).fetchone() is not None)
+
+
 def test_our_process_dies(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
     """Some of what it reported was durable, some was not: all of that comes again, with the same rows before."""
     replica = _started(source, db)
