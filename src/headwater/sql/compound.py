@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.model.value import Type, Value, type_of
-from headwater.sql import literal
+from headwater.model.value import Type
 from headwater.sql.clauses import Answer, Named, Whole
 from headwater.sql.expr import Const
-from headwater.sql.naming import computed, reference
-from headwater.sql.operators import bind_expr
+from headwater.sql.naming import reference
 from headwater.sql.parse import span
 from headwater.sql.relation import Relation, RelColumn, SetKind, SetOperation, Values
-from headwater.sql.render import render
 from headwater.sql.scope import Bound, Scope
-from headwater.sql.types import Collating, common_type
+from headwater.sql.types import Collating
 from headwater.sql.walk import names_in
 
 Projecting = Callable[[Relation, Sequence[Named], Sequence[Type | None]], tuple[Relation, tuple[Named, ...]]]
@@ -73,20 +69,11 @@ def _collating(left: Named, right: Named) -> Collating:
 
 
 def listed_values(whole: Whole, node: exp.Values) -> tuple[Relation, tuple[Named, ...]]:
-    rows = [tuple(_constants(whole, row)) for row in node.expressions]
-    if len({len(row) for row in rows}) > 1:
+    written = [row.expressions for row in node.expressions]
+    if len({len(row) for row in written}) > 1:
         raise SqlError("all VALUES must have the same number of terms", sql=whole.sql, at=span(node))
+    types, rows = whole.dialect.listed(Scope(whole.sql, (), whole.params), written)
     prefix = whole.names.fresh("values")
-    types = [common_type(type_of(row[place]) for row in rows) for place in range(len(rows[0]))]
-    columns = tuple(computed(whole.dialect, f"{prefix}.{at}", Const(None, type)) for at, type in enumerate(types, 1))
+    columns = tuple(RelColumn(f"{prefix}.{at}", *each) for at, each in enumerate(types, 1))
     results = tuple((f"column{at}", Bound(reference(column))) for at, column in enumerate(columns, 1))
     return Values(columns, tuple(rows)), results
-
-
-def _constants(whole: Whole, row: exp.Tuple) -> Iterator[Value]:
-    scope = Scope(whole.sql, (), whole.params)
-    for node in row.expressions:
-        try:
-            yield literal.evaluate(render(bind_expr(scope, node).expr))
-        except sqlite3.Error as error:
-            raise SqlError(str(error), sql=whole.sql, at=span(node)) from None

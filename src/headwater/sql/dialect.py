@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
     from headwater.model.schema import Column, Table
-    from headwater.model.value import Type, Value
+    from headwater.model.value import Row, Type, Value
     from headwater.sql.expr import Const, Expr, OrderKey
     from headwater.sql.grammar import Span
     from headwater.sql.ordering import Term
@@ -96,6 +96,9 @@ class Dialect(Protocol):
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         """Type and affinity of an aggregate's result; refuses what it cannot keep."""
+
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+        """VALUES: type and affinity of each column, and the rows."""
 
     # Order and frame
 

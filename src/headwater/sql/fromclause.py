@@ -133,7 +133,15 @@ class FromClause:
             )
         if not node.alias:
             node.set("alias", exp.to_identifier(self.binder.whole.names.spare("~"), quoted=True))
-        return self._leaf(node, node.alias, [name for name, _ in answer.columns], answer)
+        spelled = [column.name for column in node.args.get("columns") or ()]
+        if spelled and len(spelled) != len(answer.columns):
+            raise UnsupportedQuery(
+                f"{node.alias} names {len(spelled)} of {len(answer.columns)} columns",
+                sql=self.binder.whole.sql,
+                at=span(node),
+                hint="name all of them",
+            )
+        return self._leaf(node, node.alias, spelled or [name for name, _ in answer.columns], answer)
 
     def _leaf(self, node: exp.Expr, alias: str, names: list[str], answer: Answer) -> Source:
         sql = self.binder.whole.sql

@@ -11,8 +11,9 @@ from sqlglot import exp
 from sqlglot.dialects.sqlite import SQLite as Reader
 from sqlglot.tokenizer_core import Token
 
+from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type, Value, type_of
+from headwater.model.value import Row, Type, Value, type_of
 from headwater.sql import literal, types
 from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey
 from headwater.sql.grammar import Span
@@ -139,6 +140,11 @@ class Sqlite:
         result = _result(name, type)
         return result, "BLOB" if result in (Type.TEXT, Type.BLOB) else ""
 
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+        values = [tuple(_constant(scope, node) for node in row) for row in rows]
+        found = [common_type(map(type_of, column)) for column in zip(*values, strict=True)]
+        return [(type or Type.INTEGER, self.affinity(Const(None, type))) for type in found], values
+
     # Order and frame
 
     def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey:
@@ -193,6 +199,13 @@ class Sqlite:
 
     def writer(self, params: Params) -> Writer:
         return Writer(params)
+
+
+def _constant(scope: Scope, node: exp.Expr) -> Value:
+    try:
+        return literal.evaluate(render(bind_expr(scope, node).expr))
+    except sqlite3.Error as error:
+        raise SqlError(str(error), sql=scope.sql, at=span(node)) from None
 
 
 def _result(name: str, type: Type | None) -> Type:

@@ -144,7 +144,9 @@ class Writer:
         return f"{self.write(node.this)} AS {quote(node.alias)}"
 
     def _subquery(self, node: exp.Subquery) -> str:
-        return f"({self.write(node.this)})" + (f" AS {quote(node.alias)}" if node.alias else "")
+        columns = ", ".join(quote(column.name) for column in node.args.get("columns") or ())
+        alias = f" AS {quote(node.alias)}{f' ({columns})' if columns else ''}" if node.alias else ""
+        return f"({self.write(node.this)}){alias}"
 
     def _table(self, node: exp.Table) -> str:
         named = node.alias and node.alias != node.name

@@ -22,6 +22,7 @@ from headwater.sql.expr import Call, Case, ColumnRef, Const, Expr
 
 _NUMERIC = ("INTEGER", "REAL", "NUMERIC")
 _NUMBERS = (Type.INTEGER, Type.REAL)
+_EQUATIONS = ("=", "is", "float8 =", "float8 is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,11 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
 def equation(expr: Expr, left: Table, right: Table) -> Equation | None:
     """The conjunct as an equation of a column of the left with one of the right."""
     match expr:
-        case Call(name="=" | "is" as name, args=(ColumnRef() as one, ColumnRef() as other), collation=collation):
+        case Call(name, (ColumnRef() as one, ColumnRef() as other), _, collation) if name in _EQUATIONS:
             if one.name in right.names and other.name in left.names:
                 one, other = other, one
             if one.name in left.names and other.name in right.names and unconverted(one, other):
-                return Equation(one, other, collation, name == "is")
+                return Equation(one, other, collation, name.endswith("is"))
     return None
 
 

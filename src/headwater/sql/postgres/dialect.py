@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type, Value
+from headwater.model.value import Row, Type, Value
 from headwater.sql.expr import Call, Cast, Const, Expr, OrderKey
 from headwater.sql.grammar import Span
 from headwater.sql.naming import reference
@@ -20,7 +20,7 @@ from headwater.sql.operators import bind_expr
 from headwater.sql.ordering import Term
 from headwater.sql.params import Params
 from headwater.sql.parse import span
-from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, refuse_constant_conditions
+from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
     PLAIN,
@@ -33,6 +33,7 @@ from headwater.sql.postgres.kinds import (
     kind_of,
     kind_of_column,
 )
+from headwater.sql.postgres.listing import listed
 from headwater.sql.postgres.numbers import has_scale, is_numeric, scale_of, scaled
 from headwater.sql.postgres.operators import bind, coerced, compare, settled
 from headwater.sql.postgres.write import PostgresWriter, written
@@ -62,7 +63,7 @@ class Postgres:
     def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
         tree = PostgresStatement(dialect=Reader()).statement(tokens, sql)
         refuse_alike(tree, sql)
-        refuse_constant_conditions(tree, sql)
+        spell_constant_conditions(tree, sql)
         return tree
 
     def given(self, value: Any, sql: str, at: Span | None) -> Const:
@@ -173,6 +174,9 @@ class Postgres:
             return found
         told = kind.removeprefix("other ")
         raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
+
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+        return listed(scope, rows)
 
     # Order and frame
 

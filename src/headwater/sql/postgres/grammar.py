@@ -249,8 +249,10 @@ class PostgresStatement(Statement):
         query = self._united(first)
         order = exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
         limit, offset = self._frames()
-        if self._curr and self._operator() in ("FETCH", "FOR"):
-            raise self._unsupported(f"{self._operator()} is", self._curr)
+        if self._curr and self._operator() == "FOR":
+            raise self._unsupported("FOR is", self._curr)
+        if isinstance(query, exp.Values) and (order or limit):
+            raise self._unsupported("VALUES with an order or a limit is", first)
         for name, clause in (("with_", tables), ("order", order), ("limit", limit), ("offset", offset)):
             query.set(name, clause)
         return query
@@ -295,6 +297,8 @@ class PostgresStatement(Statement):
             if any(inner.args.get(clause) for clause in ("with_", "order", "limit", "offset")):
                 raise self._unsupported("a side of a set operation with an order of its own is", first)
             return inner
+        if self._operator() == "VALUES":
+            return self._values()
         if self._operator() != "SELECT":
             raise self._unsupported(f"{self._operator() or 'this form of a query'} is", first)
         return self._select()
@@ -303,6 +307,14 @@ class PostgresStatement(Statement):
         if self._next and self._next.token_type == TokenType.DISTINCT and self._peek(2).text.upper() == "ON":
             raise self._unsupported("DISTINCT ON is", self._next)
         return super()._select()
+
+    def _parenthesised(self, first: Token) -> exp.Expr:
+        """A derived table may name its columns: `AS v (a, b)`."""
+        inner = super()._parenthesised(first)
+        if isinstance(inner, exp.Subquery) and inner.alias and self._match(TokenType.L_PAREN):
+            inner.set("columns", self._parse_csv(lambda: self._name("a column")))
+            self._expect(TokenType.R_PAREN, ")")
+        return inner
 
     def _from(self) -> exp.Expr:
         """JOIN binds more tightly than a comma."""
@@ -322,9 +334,12 @@ class PostgresStatement(Statement):
         return left
 
     def _frames(self) -> tuple[exp.Limit | None, exp.Offset | None]:
-        """LIMIT and OFFSET, in either order."""
+        """LIMIT or FETCH, and OFFSET, in either order."""
         limit = offset = None
-        while self._curr and self._curr.token_type in (TokenType.LIMIT, TokenType.OFFSET):
+        while self._curr and self._operator() in ("LIMIT", "OFFSET", "FETCH"):
+            if self._operator() == "FETCH":
+                limit = exp.Limit(expression=self._fetched())
+                continue
             is_limit = self._curr.token_type == TokenType.LIMIT
             self._advance()
             if is_limit:
@@ -337,6 +352,16 @@ class PostgresStatement(Statement):
         if offset is not None and limit is None:
             limit = exp.Limit(expression=exp.Null())
         return limit, offset
+
+    def _fetched(self) -> exp.Expr:
+        """`FETCH FIRST 3 ROWS ONLY`: the number, 1 where none is written."""
+        self._advance(2)
+        count = exp.Literal.number(1) if self._operator() in ("ROW", "ROWS") else self._tier(UNARY)
+        self._advance()
+        if self._operator() != "ONLY":
+            raise self._unsupported("WITH TIES is", self._curr)
+        self._advance()
+        return count
 
     def _term(self) -> exp.Ordered:
         """NULLs come last where the order rises, as the largest values, unless said otherwise."""
@@ -391,13 +416,30 @@ def refuse_alike(tree: exp.Expr, sql: str, columns: tuple[str, ...] = ()) -> Non
             )
 
 
-def refuse_constant_conditions(tree: exp.Expr, sql: str) -> None:
-    """WHERE TRUE and its like: nobody types them, for they meet no column."""
+def spell_constant_conditions(tree: exp.Expr, sql: str) -> None:
+    """WHERE TRUE becomes WHERE 1 = 1: a condition that meets no column is computed for each row like others. What else
+    meets none is refused: nobody would type it."""
     for node in tree.find_all(exp.Where, exp.Having, Joined, exp.Anonymous):
         condition = node.this if isinstance(node, exp.Where | exp.Having) else node.args.get(_CONDITIONS[type(node)])
-        for part in operands(condition, exp.And) if condition is not None else ():
-            if next(part.find_all(exp.Column, exp.Subquery, exp.Star), None) is None:
+        for part in list(operands(condition, exp.And)) if condition is not None else ():
+            if isinstance(part, exp.Boolean):
+                part.replace(_spelled(part))
+            elif not _is_clear(part):
                 raise UnsupportedQuery("a condition without a column is not supported yet", sql=sql)
 
 
+def _is_clear(part: exp.Expr) -> bool:
+    if next(part.find_all(exp.Column, exp.Subquery, exp.Star), None) is not None:
+        return True
+    sides = (part.this, part.args.get("expression"))
+    return isinstance(part, _EQUATIONS) and all(isinstance(side, exp.Literal) and side.is_int for side in sides)
+
+
+def _spelled(truth: exp.Boolean) -> exp.EQ:
+    spelled = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(1 if truth.this else 0))
+    spelled.meta.update(truth.meta)
+    return spelled
+
+
+_EQUATIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CONDITIONS: dict[type[exp.Expr], str] = {Joined: "on", exp.Anonymous: "filter"}

@@ -23,6 +23,7 @@ from headwater.sql.postgres import numbers
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
+    COMPARISONS,
     DEFAULT,
     INTEGERS,
     PLAIN,
@@ -84,9 +85,11 @@ def bind(scope: Scope, node: exp.Expr) -> Bound:
     if rule is None:
         raise scope.refusal(f"{type(node).__name__} is not supported yet", span(node))
     bound = rule(scope, node)
-    if isinstance(bound.expr, Call | Case) and next(references(bound.expr), None) is None:
-        raise scope.refusal("a constant that must be computed is not supported yet", span(node), "write its value")
-    return bound
+    if not isinstance(bound.expr, Call | Case) or next(references(bound.expr), None) is not None:
+        return bound
+    if isinstance(bound.expr, Call) and bound.expr.name in COMPARISONS:
+        return Bound(Cast(bound.expr, "bool", BOOLEAN))  # which says whose truth it is, and cannot fail
+    raise scope.refusal("a constant that must be computed is not supported yet", span(node), "write its value")
 
 
 # Types that meet
