@@ -49,6 +49,11 @@ _PREDICATES = {
     "GLOB": "{a} GLOB {b}",
     "COLLATE": "{a} COLLATE {collation}",
     "CASE": "CASE WHEN {a} IS NULL THEN {b} ELSE {a} END",
+    "-> 'constant'": "{a} -> 'a'",
+    "->> 'constant'": "{a} ->> 'a'",
+    "#> 'constant'": "{a} #> '{{a,b}}'",
+    "#>> 'constant'": "{a} #>> '{{a,b}}'",
+    "? 'constant'": "{a} ? 'a'",
     "NOT": "NOT {a}",
     "- before": "- {a}",
     "~ before": "~ {a}",
@@ -71,7 +76,7 @@ def sqlite_operators() -> str:
     table = Table("t", tuple(Column(name, Type.TEXT, "TEXT") for name in ("a", "b")))
     signs = {sign: f"{{a}} {sign} {{b}}" for sign in grammar.BINARY}
     forms = {**signs, **_PREDICATES, "CAST": "CAST({a} AS INTEGER)"}
-    del forms["LIKE 'constant'"]
+    forms = {name: form for name, form in forms.items() if not name.endswith("'constant'")}
     known = [name for name, form in forms.items() if _bound(table, form.format(a="a", b="b", collation="NOCASE"))]
     return _paragraph(_code(known))
 

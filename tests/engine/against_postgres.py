@@ -5,7 +5,7 @@ Values are compared as PostgreSQL writes them, read back: 1.0 is not 1.00, and -
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -33,6 +33,7 @@ _ATTEMPTS = """
 SELECT a.value, a.error FROM unnest(%s::text[]) WITH ORDINALITY e(expression, n) CROSS JOIN v
 CROSS JOIN LATERAL attempt(e.expression, v.id) a ORDER BY e.n, v.id
 """
+_BOOL = 16
 _PINNED = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; SET extra_float_digits = 1"
 
 
@@ -46,7 +47,7 @@ class Against:
         db.execute(f"CREATE TABLE v ({', '.join(f'{name} {type}' for name, type in self._columns.items())})".encode())
         db.execute(_ATTEMPT)
         described = self._described("SELECT * FROM v LIMIT 0")
-        self._parsers = [BUILT_IN.parser(oid) for oid in described]
+        self._parsers = [_reader(oid) for oid in described]
         types = [BUILT_IN.type_of(oid) for oid in described]
         titles = dict(
             db.execute(
@@ -81,12 +82,12 @@ class Against:
         answers = iter(self.db.execute(_ATTEMPTS, (asked,)).fetchall())
         for text in asked:
             (oid,) = self._described(f"SELECT {text} FROM v LIMIT 0")
-            parse = BUILT_IN.parser(oid)
+            parse = _reader(oid)
             evaluated = Expressions([self.bound[text]], self._read)
             found = evaluated.evaluate(batch)
             for place, ours in enumerate(from_array(found.columns[0], evaluated.types[0])):
                 value, error = next(answers)
-                theirs = error if error is not None else None if value is None else parse(_sent(value))
+                theirs = error if error is not None else None if value is None else parse(value)
                 mine = repr(found.failed.get(place, ours))
                 assert mine == repr(theirs), f"{text} is {mine} to us, {theirs!r} to PostgreSQL, of {rows[place]}"
 
@@ -101,7 +102,7 @@ class Against:
         return [tuple(self._value(n, text) for n, text in enumerate(row)) for row in stored]
 
     def _value(self, place: int, text: str | None) -> Any:
-        return None if text is None else self._parsers[place](_sent(text))
+        return None if text is None else self._parsers[place](text)
 
     def _described(self, sql: str) -> list[int]:
         description = self.db.execute(sql.encode()).description
@@ -109,9 +110,10 @@ class Against:
         return [column.type_code for column in description]
 
 
-def _sent(text: str) -> bytes:
-    """As output functions write a truth, where a cast to text does not."""
-    return {"true": "t", "false": "f"}.get(text, text).encode()
+def _reader(oid: int) -> Callable[[str], Any]:
+    """Of what a cast to text gives: a truth is written out there."""
+    parse = BUILT_IN.parser(oid)
+    return (lambda text: text == "true") if oid == _BOOL else lambda text: parse(text.encode())
 
 
 @contextmanager

@@ -65,7 +65,11 @@ def _calls() -> Iterator[str]:
                 choices = [_ARGUMENTS[kind] for kind in signature.takes]
                 for turn in range(max(map(len, choices))):
                     args = [choice[(turn + n) % len(choice)] for n, choice in enumerate(choices)]
-                    yield f"{name}({', '.join(args)})"
+                    yield (
+                        f"{name}({', '.join(args)})"
+                        if name != "extract"
+                        else f"extract({args[0][1:-1]} FROM {args[1]})"
+                    )
 
 
 _MADE = [f"make_date({args})" for args in ("n, m, m", "m, 2, 29", "m, m % 13, m % 32", "2024, 2, m")]

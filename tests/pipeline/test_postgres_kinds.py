@@ -22,10 +22,12 @@ pytestmark = pytest.mark.slow
 
 _SCHEMA = (
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
-    "CREATE TABLE users (id uuid PRIMARY KEY, friend uuid, born date, mood mood, salt bytea)",
+    "CREATE TABLE users (id uuid PRIMARY KEY, friend uuid, born date, mood mood, salt bytea, data jsonb)",
     "CREATE TABLE visits (id uuid PRIMARY KEY, who uuid REFERENCES users, at timestamptz, day date, clock time)",
 )
 _USERS = [UUID(int=n * 0x1111_2222_3333_4444_5555_6666_7777) for n in range(1, 7)]
+_MOODS = ("sad", "ok", "happy", None)
+_DATA = ('{"name": "Ada", "n": "2", "tags": ["x", 1.0]}', '{"n": 1, "name": "Ada"}', '{"tags": ["y"]}', "[]", None)
 _QUERIES = (
     "SELECT * FROM users ORDER BY id LIMIT 3",
     "SELECT friend, count(*) AS n FROM users GROUP BY friend",
@@ -97,6 +99,8 @@ _SHARING: tuple[tuple[str, object, object], ...] = (
     ("SELECT id FROM visits WHERE at >= $1", datetime(2024, 1, 1, tzinfo=UTC), "2023-01-01 00:00+02"),
     ("SELECT id FROM visits WHERE day BETWEEN '2024-01-01' AND $1", date(2024, 2, 29), "infinity"),
     ("SELECT id FROM users WHERE mood = $1", "sad", "happy"),
+    ("SELECT id FROM users WHERE friend = ANY($1)", _USERS[:2], _USERS[2:5]),
+    ("SELECT v.id FROM users u JOIN visits v ON v.who = u.id WHERE u.id = ANY($1::uuid[])", _USERS[:2], _USERS[2:5]),
     ("SELECT id FROM users WHERE salt = $1", b"a", b"\xff"),
     ("SELECT id FROM visits WHERE at >= $1::date", date(2024, 2, 29), "1999-12-31"),
 )
@@ -107,9 +111,9 @@ def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) ->
         user, friend = chance.choice(_USERS), chance.choice([*_USERS, None])
         born = chance.choice(["2024-02-29", "1999-12-31", "infinity", None])
         db.execute(
-            "INSERT INTO users VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET friend = excluded.friend, "
-            "born = excluded.born, mood = excluded.mood, salt = excluded.salt",
-            (user, friend, born, chance.choice(["sad", "ok", "happy", None]), chance.choice([b"a", b"\xff", None])),
+            "INSERT INTO users VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET "
+            "friend = excluded.friend, born = excluded.born, mood = excluded.mood, salt = excluded.salt, data = excluded.data",
+            (user, friend, born, chance.choice(_MOODS), chance.choice([b"a", b"\xff", None]), chance.choice(_DATA)),
         )
         at = chance.choice(["2024-02-29 23:59:59.5+00", "2023-12-31 23:00-05", "-infinity", None])
         clock = chance.choice(["00:00", "12:30:01.25", "24:00", None])

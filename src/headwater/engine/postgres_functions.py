@@ -16,15 +16,14 @@ from typing import Any
 
 from headwater.engine.postgres_digits import real_text
 from headwater.engine.postgres_errors import Failed
+from headwater.engine.postgres_reading import READ
 from headwater.engine.postgres_times import MOVED
 from headwater.engine.postgres_writing import WRITTEN
-from headwater.sql.postgres.reading import uuid_of
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 _BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
 _CHARACTER_BYTES = 4  # as many are set aside for each
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
 
 
 # Integers
@@ -173,16 +172,11 @@ def _rounded(kind: str) -> Callable[[float], int]:
     return to_integer
 
 
-def _uuid(text: str) -> str:
-    known = uuid_of(text)
-    if known is None:
-        raise Failed(f'invalid input syntax for type uuid: "{text}"')
-    return known
-
-
 def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
     if wanted == kind:
         return lambda a: a
+    if kind == "text" and wanted in READ:
+        return READ[wanted]
     if wanted in BOUNDS:
         if kind == "float8":
             return _rounded(wanted)
@@ -191,8 +185,6 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
         return float
     if wanted == "bool":
         return bool
-    if wanted == "uuid":
-        return _uuid
     if (kind, wanted) in MOVED:
         return MOVED[kind, wanted]
     return _WRITERS.get(kind, str)

@@ -1,4 +1,5 @@
-"""Values as PostgreSQL's operators meet them here: moments as numbers, which compare as they do, uuids as texts. Pure.
+"""Values as PostgreSQL's operators meet them here: moments as numbers, which compare as they do, uuids and
+JSON as texts. Pure.
 
 All others are as everywhere. Days and microseconds since 1970; the largest and the least number are infinity.
 """
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from headwater.model.moments import date_of, days_of, moment_of, moment_us_of, time_of, time_us_of
 from headwater.model.value import Type, Value, from_array, held_in
+from headwater.model.verbatim import Verbatim
 
 _HOLD: dict[Type, Callable[[Any], Any]] = {
     Type.DATE: days_of,
@@ -20,6 +22,7 @@ _HOLD: dict[Type, Callable[[Any], Any]] = {
     Type.TIMESTAMP: moment_us_of,
     Type.TIMESTAMPTZ: moment_us_of,
     Type.UUID: str,
+    Type.JSON: str,
 }
 _SHOW: dict[Type, Callable[[Any], Any]] = {
     Type.INTEGER: int,
@@ -29,6 +32,7 @@ _SHOW: dict[Type, Callable[[Any], Any]] = {
     Type.TIMESTAMP: lambda us: moment_of(us, False),
     Type.TIMESTAMPTZ: lambda us: moment_of(us, True),
     Type.UUID: UUID,
+    Type.JSON: lambda text: Verbatim("json", text),
 }
 
 

@@ -23,6 +23,7 @@ from headwater.engine.postgres_functions import (
     real_operator,
 )
 from headwater.engine.postgres_held import held, held_column, shown
+from headwater.engine.postgres_json import JSON
 from headwater.engine.postgres_numeric import STRICT as STRICT_NUMERIC
 from headwater.engine.postgres_numeric import (
     modified,
@@ -40,7 +41,7 @@ from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.kinds import kind_of
 
 Run = Callable[[Row], Any]
-_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS}
+_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON}
 _MEASURE = attrgetter("measure_us")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.engine.calendar import civil, days_from, iso_week, month_days, weekday
 from headwater.engine.postgres_errors import Failed
-from headwater.engine.postgres_times import INFINITE, MOMENT_ENDS, moment_of_date
+from headwater.engine.postgres_times import DATE_ENDS, INFINITE, MOMENT_ENDS, moment_of_date
 from headwater.model.interval import Interval
 from headwater.model.moments import DAY_US
 
@@ -199,13 +199,39 @@ def interval_part(unit: str, span: Interval) -> float | None:
     return whole + fraction / 1_000_000.0 if unit == "second" else whole * 1000.0 + fraction / 1000.0
 
 
-MOMENT_UNITS = frozenset({*_OF_DAY, *_OF_CLOCK, *_FRACTIONS, "epoch"})
+def interval_number(unit: str, span: Interval) -> Decimal:
+    if span in INFINITE:
+        raise Failed("parts of an infinite interval are not supported")
+    sign, back = (1 if span.months >= 0 else -1), (1 if span.microseconds >= 0 else -1)
+    years, months = (sign * each for each in divmod(abs(span.months), 12))
+    us = abs(span.microseconds)
+    if unit == "epoch":
+        quarters = 1461 * years + 120 * months + 4 * span.days  # of a day: a year has 365 and one of them
+        return Decimal(span.microseconds + quarters * (DAY_US // 4)).scaleb(-6)
+    if unit in ("year", "month", "day"):
+        return Decimal({"year": years, "month": months, "day": span.days}[unit])
+    if unit in _FRACTIONS:
+        return Decimal(back * (us % _MINUTE_US)).scaleb(-_FRACTIONS[unit])
+    return Decimal(back * _OF_CLOCK[unit](us))
+
+
+def date_number(unit: str, days: int) -> Decimal | None:
+    if days in DATE_ENDS:
+        return Decimal("Infinity").copy_sign(Decimal(days)) if unit in _RISING else None
+    return Decimal(days * 86_400 if unit == "epoch" else _OF_DAY[unit](days))
+
+
 PARTS: dict[str, Callable[..., Any]] = {
     "float8 date_part date": date_part,
     "float8 date_part time": time_part,
     "float8 date_part timestamp": moment_part,
     "float8 date_part timestamptz": moment_part,
     "float8 date_part interval": interval_part,
+    "numeric extract date": date_number,
+    "numeric extract time": time_number,
+    "numeric extract timestamp": moment_number,
+    "numeric extract timestamptz": moment_number,
+    "numeric extract interval": interval_number,
     "timestamp date_trunc": truncated,
     "timestamptz date_trunc": truncated,
     "interval age": age,

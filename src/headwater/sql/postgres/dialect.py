@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from headwater.sql.operators import bind_expr
 from headwater.sql.ordering import Term
 from headwater.sql.params import Params
 from headwater.sql.parse import span
+from headwater.sql.postgres.arrays import array_text
 from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
@@ -79,6 +81,10 @@ class Postgres:
                 raise SqlError("PostgreSQL has no text with a NUL in it", sql=sql, at=at)
             case bytes():
                 return Const(f"\\x{value.hex()}", Type.TEXT)
+            case list() | tuple():
+                return Const(array_text([self.given(each, sql, at).value for each in value]), Type.TEXT)
+            case dict():
+                return Const(json.dumps(value), Type.TEXT)
             case _:
                 return Const(str(value), Type.TEXT)
 

@@ -29,6 +29,7 @@ UNITS: Mapping[str, frozenset[str]] = {
     "part of a moment": _CLOCK_UNITS | _DAY_UNITS | {"dow", "isodow", "doy", "isoyear", "epoch"},
     "part of a time": _CLOCK_UNITS | {"epoch"},
     "part of an interval": _CLOCK_UNITS | {"year", "month", "day", "epoch"},
+    "part of a day": _DAY_UNITS | {"dow", "isodow", "doy", "isoyear", "epoch"},
     "unit": _CLOCK_UNITS | _DAY_UNITS,
 }
 _PARTS = (
@@ -62,6 +63,10 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "isfinite": tuple(
         Signature(f"bool isfinite {kind}", (kind,), "bool") for kind in ("date", "timestamp", "timestamptz")
     ),
+    "json_array_length": (Signature("int4 json_array_length", ("json",), "int4"),),
+    "json_typeof": (Signature("text json_typeof", ("json",), "text"),),
+    "jsonb_array_length": (Signature("int4 jsonb_array_length", ("jsonb",), "int4"),),
+    "jsonb_typeof": (Signature("text jsonb_typeof", ("jsonb",), "text"),),
     "left": _all("left", "text", "text int4"),
     "length": (*_LENGTH, _OCTETS),
     "lower": _all("lower", "text", "text!"),

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.model.errors import UnsupportedQuery
 from headwater.sql.chain import operands
-from headwater.sql.grammar import Plus
+from headwater.sql.grammar import Plus, token_span
 from headwater.sql.names import words
 from headwater.sql.statement import Joined, Statement
 
@@ -28,6 +28,13 @@ BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     ">": (COMPARISON, exp.GT),
     ">=": (COMPARISON, exp.GTE),
     "||": (OTHER, exp.DPipe),
+    "->": (OTHER, exp.JSONExtract),
+    "->>": (OTHER, exp.JSONExtractScalar),
+    "#>": (OTHER, exp.JSONBExtract),
+    "#>>": (OTHER, exp.JSONBExtractScalar),
+    "@>": (OTHER, exp.ArrayContainsAll),
+    "<@": (OTHER, exp.ArrayContainedBy),
+    "?": (OTHER, exp.JSONBContains),
     "+": (SUM, exp.Add),
     "-": (SUM, exp.Sub),
     "*": (PRODUCT, exp.Mul),
@@ -48,6 +55,7 @@ _NEVER_ALIAS = _RESERVED | words(
     MONTH PRECISION SECOND VARYING WITHOUT YEAR AT BETWEEN ESCAPE"""
 )
 _TYPED = words("DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL UUID")
+_EVERY = words("ANY SOME ALL")
 _FIELDS = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 _COMPOUNDS: dict[str, type[exp.SetOperation]] = {"UNION": exp.Union, "EXCEPT": exp.Except}
 
@@ -82,7 +90,21 @@ class PostgresStatement(Statement):
         if tier < least or not tier:
             return None
         self._advance()
+        if self._operator() in _EVERY and self._next and self._next.token_type == TokenType.L_PAREN:
+            return self._each(this, node)
         return node(this=this, expression=self._tier(tier + 1))
+
+    def _each(self, this: exp.Expr, node: type[exp.Expr]) -> exp.Expr:
+        """`= ANY (…)` is IN, and `<> ALL (…)` is NOT IN: of a query, or of the elements of an array."""
+        first, every = self._curr, self._operator() == "ALL"
+        if node is not (exp.NEQ if every else exp.EQ):
+            raise self._unsupported(f"{self._operator()} is", first)
+        self._advance(2)
+        if self._starts_query():
+            return self._negated(every, self._placed(exp.In(this=this, query=self._subquery(first)), first))
+        array = self._tier(OR)
+        self._expect(TokenType.R_PAREN, ")")
+        return self._negated(every, self._placed(exp.In(this=this, field=array), first))
 
     def _operator(self) -> str:
         token = self._curr
@@ -143,9 +165,31 @@ class PostgresStatement(Statement):
             raise self._unsupported("a number or string of bits is", first)
         if self._operator() == "CAST":
             return self._placed(self._cast(), first)
+        if self._operator() == "ARRAY" and self._next.text == "[":
+            return self._placed(self._array(), first)
+        if self._operator() == "EXTRACT" and self._next.text == "(":
+            return self._placed(self._extract(), first)
         if self._is_typed():
             return self._placed(self._typed(), first)
         return super()._operand()
+
+    def _array(self) -> exp.Expr:
+        self._advance(2)
+        items = self._parse_csv(lambda: self._tier(OR))
+        self._expect(TokenType.R_BRACKET, "]")
+        return exp.Array(expressions=items)
+
+    def _extract(self) -> exp.Expr:
+        """`extract(year FROM x)`: a function of a text and a moment."""
+        first = self._curr
+        self._advance(2)
+        field = exp.Literal.string(self._curr.text.lower())
+        self._advance()
+        self._expect(TokenType.FROM, "FROM")
+        call = exp.Anonymous(this="extract", expressions=[field, self._tier(OR)], distinct=False)
+        self._expect(TokenType.R_PAREN, ")")
+        call.meta["name"] = token_span(first)
+        return call
 
     def _is_typed(self) -> bool:
         """`date '2024-01-01'`."""
@@ -185,6 +229,9 @@ class PostgresStatement(Statement):
         if name in ("time", "timestamp"):
             zoned = next((word for word in ("with", "without") if self._words(word.upper(), "TIME", "ZONE")), None)
             name += f" {zoned} time zone" if zoned else ""
+        if name and self._curr and self._curr.text == "[" and self._next.text == "]":
+            self._advance(2)
+            name += "[]"
         follows = self._curr and (self._curr.text in ("(", "[", ".") or self._operator() in ("WITH", "WITHOUT"))
         if not name or follows or self._quoted(first):
             raise self._unsupported("this type is", first, "compute with it in the application")

@@ -42,6 +42,8 @@ TYPES = {
     "interval": Type.INTERVAL,
     "bytea": Type.BLOB,
     "enum": Type.TEXT,
+    "jsonb": Type.JSON,
+    "json": Type.JSON,
 }
 PLAIN = frozenset(
     {*INTEGERS, "bool", "text", "uuid", "bytea", *MOMENTS}
@@ -56,7 +58,10 @@ TITLES = {
 }
 SPELLINGS = {
     **{title: kind for kind, title in TITLES.items()},
-    **{kind: kind for kind in (*INTEGERS, "float8", "bool", "text", "uuid", "bytea", *MOMENTS, "interval")},
+    **{
+        kind: kind
+        for kind in (*INTEGERS, "float8", "bool", "text", "uuid", "bytea", *MOMENTS, "interval", "json", "jsonb")
+    },
     "int": "int4",
     "varchar": "text",
     "character varying": "text",

@@ -72,6 +72,8 @@ def kind_of_result(sign: str, kinds: Sequence[str], args: Sequence[Expr]) -> str
     scales = [scale_of(kind) for kind in kinds]
     if sign in _WHOLE:
         return scaled(0)
+    if sign.startswith("extract "):
+        return scaled(_part_scale(sign, args[0]))
     if sign in ("round", "trunc"):
         return _rounded(args)
     known = [scale for scale in scales if scale is not None]
@@ -80,6 +82,12 @@ def kind_of_result(sign: str, kinds: Sequence[str], args: Sequence[Expr]) -> str
     if sign in _WIDER or sign in _KEPT:
         return scaled(max(known))
     return scaled(sum(known)) if sign == "*" and sum(known) <= _SCALE_MAX else NUMERIC
+
+
+def _part_scale(sign: str, unit: Expr) -> int:
+    """Seconds have six digits behind the point, but for those of a day."""
+    name = unit.value if isinstance(unit, Const) else None
+    return 6 if name == "second" or (name == "epoch" and sign != "extract date") else 3 if name == "milliseconds" else 0
 
 
 def _rounded(args: Sequence[Expr]) -> str:

@@ -20,6 +20,8 @@ from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.parse import span
 from headwater.sql.postgres import numbers
+from headwater.sql.postgres.arrays import items_of
+from headwater.sql.postgres.documents import DOCUMENTS, literal_text, part, question
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
@@ -57,6 +59,17 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "is",
     exp.NullSafeNEQ: "isnot",
 }
+_PARTS: dict[type[exp.Expr], str] = {
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
+    exp.JSONBExtract: "#>",
+    exp.JSONBExtractScalar: "#>>",
+}
+_QUESTIONS: dict[type[exp.Expr], str] = {
+    exp.ArrayContainsAll: "@>",
+    exp.ArrayContainedBy: "<@",
+    exp.JSONBContains: "?",
+}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EQUALITIES = ("=", "<>", "is", "isnot")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
@@ -72,8 +85,8 @@ _CASTS = {
     ("float8", "int8"),
     ("float8", "text"),
     *((kind, "text") for kind in (*INTEGERS, "uuid")),
-    ("text", "uuid"),
-    ("bytea", "text"),
+    *(("text", kind) for kind in (*INTEGERS, "float8", "bool", "uuid")),
+    *((kind, "text") for kind in ("bytea", *DOCUMENTS)),
     *CASTS,
     *((kind, "float8") for kind in INTEGERS),
     *((one, other) for one in INTEGERS for other in INTEGERS),
@@ -317,9 +330,9 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     if (moments := comparable(one, other)) is not None:
         return Bound(_constant_last(name, *moments))
     kind = common_kind([one, other])
-    if kind == "interval":
+    if kind == "interval" or (kind == "jsonb" and name in ("=", "<>")):
         args = tuple(coerced(scope, side, kind, at) for side in (one, other))
-        return Bound(Call(f"interval {name}", args, BOOLEAN))
+        return Bound(Call(f"{kind} {name}", args, BOOLEAN))
     if kind is None or not _comparable(kind, name):
         told = " and ".join(sorted(map(_title, kinds)))
         raise scope.refusal(f"comparing {told or 'literals'} is not supported yet", at, _collation_hint(kinds))
@@ -346,6 +359,27 @@ def _collation_hint(kinds: set[str]) -> str | None:
     return 'add COLLATE "C" to compare byte by byte' if collated else None
 
 
+def taken(scope: Scope, node: exp.Binary) -> Bound:
+    """A part of a document."""
+    document, place = (bind_expr(scope, side).expr for side in (node.this, node.expression))
+    found = part(_PARTS[type(node)], document, place)
+    if found is None:
+        raise scope.refusal(f"{_PARTS[type(node)]} of this is not supported yet", span(node), "use a constant path")
+    return Bound(found)
+
+
+def asked(scope: Scope, node: exp.Binary) -> Bound:
+    """What a document holds."""
+    sign = _QUESTIONS[type(node)]
+    one, other = (bind_expr(scope, side).expr for side in (node.this, node.expression))
+    if sign != "?" and "jsonb" in (kind_of(one), kind_of(other)):
+        one, other = (coerced(scope, side, "jsonb", span(node)) for side in (one, other))
+    found = question(sign, one, other)
+    if found is None:
+        raise scope.refusal(f"{sign} of {_title(kind_of(one))} is not supported yet", span(node))
+    return Bound(found)
+
+
 def identity(scope: Scope, node: exp.Is) -> Bound:
     """IS NULL of anything; IS TRUE and IS FALSE of truths."""
     if isinstance(node.expression, exp.Null):
@@ -359,13 +393,30 @@ def membership(scope: Scope, node: exp.In) -> Bound:
     if node.args.get("query"):
         return clause(scope, node).contains(scope, node, needle)
     at = span(node)
-    tests = [compare(scope, "=", needle, bind_expr(scope, item), at).expr for item in node.expressions]
-    items = [test.args[1] for test in tests if isinstance(test, Call) and test.name == "="]
-    if len(items) == len(tests) and all(isinstance(item, Const) for item in items):
+    items = node.expressions if not node.args.get("field") else array_items(scope, node.args["field"])
+    tests = [compare(scope, "=", needle, bind_expr(scope, item), at).expr for item in items]
+    values = [test.args[1] for test in tests if isinstance(test, Call) and test.name == "="]
+    if len(values) == len(tests) and all(isinstance(value, Const) for value in values):
         first = tests[0]
         assert isinstance(first, Call)
-        return Bound(Call("in", (first.args[0], *items), BOOLEAN))
+        return Bound(Call("in", (first.args[0], *values), BOOLEAN))
     return Bound(_typed(chain("or", tests)))
+
+
+def array_items(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
+    """The elements of a constant array, to be read as those of a list are."""
+    inner, at = node.this if isinstance(node, exp.Cast) else node, span(node)
+    if isinstance(inner, exp.Array) and inner.expressions:
+        return list(inner.expressions)
+    constant = scope.params.const(inner).value if isinstance(inner, exp.Placeholder) else inner.name
+    texts = (
+        items_of(constant) if isinstance(inner, exp.Placeholder | exp.Literal) and isinstance(constant, str) else None
+    )
+    if not texts:
+        raise scope.refusal("ANY of this is not supported yet", at, "give an array that is not empty")
+    to = exp.Var(this=node.args["to"].name.removesuffix("[]")) if isinstance(node, exp.Cast) else None
+    items: list[exp.Expr] = [exp.Null() if text is None else exp.Literal.string(text) for text in texts]
+    return items if to is None else [exp.Cast(this=item, to=to.copy()) for item in items]
 
 
 def between(scope: Scope, node: exp.Between) -> Bound:
@@ -457,7 +508,7 @@ def zoned(scope: Scope, node: exp.AtTimeZone) -> Bound:
     """Other zones have rules that change from release to release."""
     arg, zone = (bind_expr(scope, side).expr for side in (node.this, node.args["zone"]))
     other = {"timestamp": "timestamptz", "timestamptz": "timestamp"}.get(kind_of(arg))
-    if other is None or _literal_text(zone) != "UTC":
+    if other is None or literal_text(zone) != "UTC":
         raise scope.refusal("a time zone but 'UTC' is not supported yet", span(node))
     return Bound(moved(arg, other))
 
@@ -517,7 +568,7 @@ def _fits(arg: Expr, kind: str) -> bool:
     it might be, depends on functions of that name that we do not know. A unit is such a literal."""
     own = kind_of(arg)
     if kind in UNITS:
-        return _literal_text(arg) in UNITS[kind]
+        return literal_text(arg) in UNITS[kind]
     if own == "unknown":
         return _plain(kind) == "text"
     if kind == "timestamptz":
@@ -531,11 +582,6 @@ def _fits(arg: Expr, kind: str) -> bool:
     if kind == "numeric":
         return is_numeric(own) or is_integer(own)
     return own == _plain(kind) or (kind == "int8" and is_integer(own))
-
-
-def _literal_text(arg: Expr) -> str | None:
-    constant = arg.arg if isinstance(arg, Cast) and arg.affinity == "unknown" else arg
-    return constant.value if isinstance(constant, Const) and isinstance(constant.value, str) else None
 
 
 def _plain(kind: str) -> str:
@@ -594,6 +640,8 @@ RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     **dict.fromkeys(_ARITHMETIC, arithmetic),
     **dict.fromkeys((exp.And, exp.Or), connection),
     **dict.fromkeys(_SIGNS, comparison),
+    **dict.fromkeys(_PARTS, taken),
+    **dict.fromkeys(_QUESTIONS, asked),
     exp.Is: identity,
     exp.Not: negation,
     exp.In: membership,

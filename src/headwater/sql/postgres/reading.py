@@ -14,6 +14,7 @@ from uuid import UUID
 from headwater.model.interval import Interval
 from headwater.model.value import Value
 from headwater.model.verbatim import Verbatim
+from headwater.sql.postgres.documents import canonical
 
 _DATE = r"(\d{4})-(\d\d)-(\d\d)"
 _CLOCK = r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?"
@@ -53,6 +54,11 @@ def _bytes(text: str) -> Value:
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return text.encode() if "\\" not in text else None
+
+
+def _jsonb(text: str) -> Value:
+    written = canonical(text)
+    return Verbatim("jsonb", written) if written is not None else None
 
 
 def _date(text: str) -> Value:
@@ -144,6 +150,7 @@ def _plus(one: Interval, other: Interval) -> Interval:
 _READERS: dict[str, Callable[[str], Value]] = {
     "uuid": _uuid,
     "bytea": _bytes,
+    "jsonb": _jsonb,
     "date": _date,
     "time": _time,
     "timestamp": _timestamp,

@@ -16,6 +16,13 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
     exp.ILike: "ILIKE",
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
+    exp.JSONBExtract: "#>",
+    exp.JSONBExtractScalar: "#>>",
+    exp.ArrayContainsAll: "@>",
+    exp.ArrayContainedBy: "<@",
+    exp.JSONBContains: "?",
 }
 
 
@@ -56,6 +63,19 @@ class PostgresWriter(Writer):
     def _typed(self, node: exp.Cast) -> str:
         return f"CAST({self.write(node.this)} AS {node.args['to'].name})"
 
+    def _each(self, node: exp.In) -> str:
+        array = node.args.get("field")
+        return f"{self.operand(node.this)} = ANY ({self.write(array)})" if array else super()._in(node)
+
+    def _array(self, node: exp.Array) -> str:
+        return f"ARRAY[{self._list(node.expressions)}]"
+
+    def _called(self, node: exp.Anonymous) -> str:
+        if node.name != "extract":
+            return super()._call(node)
+        field, moment = node.expressions
+        return f"extract({field.name} FROM {self.write(moment)})"
+
     def _zoned(self, node: exp.AtTimeZone) -> str:
         return f"{self.operand(node.this)} AT TIME ZONE {self.operand(node.args['zone'])}"
 
@@ -94,6 +114,9 @@ _WRITERS: dict[type[exp.Expr], Callable[[PostgresWriter, Any], str]] = {
     exp.Collate: PostgresWriter._collated,
     exp.Cast: PostgresWriter._typed,
     exp.AtTimeZone: PostgresWriter._zoned,
+    exp.In: PostgresWriter._each,
+    exp.Array: PostgresWriter._array,
+    exp.Anonymous: PostgresWriter._called,
     exp.Table: PostgresWriter._located,
     Joined: PostgresWriter._crossed,
     exp.Union: PostgresWriter._combined,
