@@ -19,7 +19,8 @@ _SCHEMA = (
     "note varchar(20), paid bool, token uuid, day date, placed timestamptz, about jsonb)",
     "INSERT INTO customers SELECT n, 'name ' || n, 'Porto', md5(n::text)::uuid FROM generate_series(1, 9) n",
     "INSERT INTO orders SELECT n, 10 - n, n, 2.6, n, 'n', true, md5(n::text)::uuid, '2024-01-01'::date + n, "
-    "'2024-01-01 12:00+02'::timestamptz + n * '1 hour'::interval, jsonb_build_object('size', n, 'gift', n > 3) FROM generate_series(1, 8) n",
+    "'2024-01-01 12:00+02'::timestamptz + n * '1 hour'::interval, "
+    "jsonb_build_object('size', n, 'gift', n > 3) FROM generate_series(1, 8) n",
 )
 
 

@@ -112,7 +112,8 @@ def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) ->
         born = chance.choice(["2024-02-29", "1999-12-31", "infinity", None])
         db.execute(
             "INSERT INTO users VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET "
-            "friend = excluded.friend, born = excluded.born, mood = excluded.mood, salt = excluded.salt, data = excluded.data",
+            "friend = excluded.friend, born = excluded.born, mood = excluded.mood, salt = excluded.salt, "
+            "data = excluded.data",
             (user, friend, born, chance.choice(_MOODS), chance.choice([b"a", b"\xff", None]), chance.choice(_DATA)),
         )
         at = chance.choice(["2024-02-29 23:59:59.5+00", "2023-12-31 23:00-05", "-infinity", None])
