@@ -59,7 +59,7 @@ def test_equal_rows_without_a_key_are_told_apart_by_ordinals() -> None:
     multiset = Multiset()
     insert = Change("t", None, (1, "a"))
     changes = changes_of(Shape.of(BAG), delta_of(BAG, [(1, Transaction(0, (insert, insert)))]), multiset)
-    (row_hash,) = multiset.counts
+    (row_hash,) = multiset.tally.all().key.tolist()
     assert sorted(changes.id.tolist()) == sorted(ordinal_hash(row_hash, n) for n in (0, 1))
     delete = Change("t", (1, "a"), None)
     left = changes_of(Shape.of(BAG), delta_of(BAG, [(2, Transaction(0, (delete,)))]), multiset)
@@ -76,7 +76,7 @@ def test_a_row_without_a_key_that_changes_is_one_change() -> None:
 def test_what_cancels_within_a_transaction_is_nothing() -> None:
     multiset = Multiset()
     assert changed(BAG, [Change("t", None, (1, "a")), Change("t", (1, "a"), None)], multiset) == []
-    assert multiset.counts == {}
+    assert not multiset.tally.runs
 
 
 def test_consolidate_sums_equal_rows() -> None:

@@ -36,6 +36,7 @@ SQLS = (
     "SELECT customer, group_concat(total) AS totals, count(DISTINCT total) AS n FROM orders GROUP BY customer",
     "SELECT name, min(id) AS first, avg(id * 0.5) AS mean FROM customers GROUP BY name",
     "SELECT max(total) AS m FROM orders",
+    "SELECT total FROM orders UNION ALL SELECT id FROM customers",
 )
 Rows = dict[str, dict[int, Row]]
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.durable import sync_directory
 from headwater.engine.answers import Answers
 from headwater.engine.arrangement import Arrangement
 from headwater.engine.conform import Shape, conform
@@ -24,9 +25,11 @@ from headwater.engine.identity import Multiset, key_hashes, row_hashes
 from headwater.engine.index import Ending
 from headwater.engine.linear import linear
 from headwater.engine.names import NO_NAMES, Names
+from headwater.engine.operators import kept
 from headwater.engine.operators.contents import share_contents, share_files
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import Failure, Moment
+from headwater.engine.operators.tally import Tally
 from headwater.engine.order import Frame
 from headwater.engine.pair import Changes, changes_of
 from headwater.engine.params import (
@@ -281,7 +284,7 @@ class Dataflow:
 
     def _arrange(self, template: Template, table: Table, rows: Iterable[pa.RecordBatch]) -> None:
         arrangement = Arrangement(table, template.keys, self.counters, self._limits.run_rows_min)
-        multiset = None if table.key else Multiset()
+        multiset = None if table.key else self._new_multiset()
         parts = [self._hydrated(arrangement, multiset, batch) for batch in rows]
         if parts:
             hash, id, live, rows_here = parts[0] if len(parts) == 1 else _in_turn(parts)
@@ -527,10 +530,19 @@ class Dataflow:
         emitted first: it is not part of the state."""
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
         derived = {name: each.save(directory) for name, each in self._derived.items()}
+        counts = self._save_counts(directory)
         answers = self.answers.save()
         share_files(bag for each in self._derived.values() for bag in each.bags())
         spill(self.inside(directory), self._limits.state_bytes_max)
-        return saved_state(self.tables, files, derived, answers, self._live.values(), self._windows.values())
+        return saved_state(self.tables, files, derived, counts, answers, self._live.values(), self._windows.values())
+
+    def _save_counts(self, directory: Path) -> dict[str, list[str]]:
+        """The files that say how often each row of a key-less table is there."""
+        unsaved = any(run.file is None for each in self._multisets.values() for run in each.tally.runs)
+        counts = {name: kept.save(each.tally, directory) for name, each in self._multisets.items()}
+        if unsaved:
+            sync_directory(directory)
+        return counts
 
     def inside(self, directory: Path) -> Iterator[Inside]:
         """The runs that were saved and are in memory still."""
@@ -538,6 +550,8 @@ class Dataflow:
             yield from runs_inside(arrangement, directory)
         for derived in self._derived.values():
             yield from derived.inside(directory)
+        for multiset in self._multisets.values():
+            yield from kept.runs_inside(multiset.tally, directory)
 
     @classmethod
     def load(
@@ -560,7 +574,9 @@ class Dataflow:
                 table, keys, flow.counters, limits.run_rows_min, load_runs(directory, files, table)
             )
             flow._arrangements[table_name, keys] = arrangement
-            flow._recount(arrangement)
+        for name, counts in state.counts.items():
+            multiset = flow._multisets[name] = flow._new_multiset()
+            kept.restore(multiset.tally, directory, counts)
         for sql, widths in state.templates:
             flow._reactivate(sql, widths, directory, state.derived)
         for instance, seq, prev, names in state.windows:
@@ -581,8 +597,11 @@ class Dataflow:
     def _recount(self, arrangement: Arrangement) -> None:
         """How often a key-less row is there; rows in no arrangement are in no result either."""
         if not arrangement.table.key:
-            multiset = self._multisets.setdefault(arrangement.table.name, Multiset())
+            multiset = self._multisets.setdefault(arrangement.table.name, self._new_multiset())
             multiset.recount(row_hashes(arrangement.table, arrangement.all().rows).exact)
+
+    def _new_multiset(self) -> Multiset:
+        return Multiset(Tally(1, self.counters))
 
     def _hydrate_unordered(self) -> None:
         for live in self._live.values():

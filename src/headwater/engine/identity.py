@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -17,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from headwater.engine.operators.tally import Tally
+from headwater.engine.work import Work
 from headwater.model.interval import Interval
 from headwater.model.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
@@ -82,30 +85,46 @@ def ordinal_hash(row_hash: int, ordinal: int) -> int:
 class Multiset:
     """How often each row of a key-less table is there. Equals have the ordinals 0 … n−1; the highest leaves first."""
 
-    counts: dict[int, int] = field(default_factory=dict)
+    tally: Tally = field(default_factory=lambda: Tally(1, Work()))
 
-    def enter(self, row_hash: int) -> int:
-        ordinal = self.counts.get(row_hash, 0)
-        self.counts[row_hash] = ordinal + 1
-        return ordinal_hash(row_hash, ordinal)
+    @contextmanager
+    def counting(self, row_hashes: Uint64s) -> Iterator[Counts]:
+        """The counts of these rows, to be changed; they are put back at the end."""
+        keys = np.unique(row_hashes)
+        before = self.tally.get(keys)[:, 0]
+        counts = Counts(dict(zip(keys.tolist(), before.tolist(), strict=True)))
+        yield counts
+        after = np.fromiter(counts.now.values(), np.int64, len(keys))
+        self.tally.add(keys, (after - before).reshape(-1, 1))
 
     def follow(self, row_hashes: Uint64s, live: npt.NDArray[np.bool_]) -> Uint64s:
         """Rows that come and go, one after the other."""
         pairs = zip(row_hashes.tolist(), live.tolist(), strict=True)
-        return np.array([self.enter(each) if comes else self.leave(each) for each, comes in pairs], np.uint64)
+        with self.counting(row_hashes) as counts:
+            return np.array([counts.enter(each) if comes else counts.leave(each) for each, comes in pairs], np.uint64)
 
     def recount(self, row_hashes: Uint64s) -> None:
         """All rows of an arrangement; another may have counted some of them already."""
-        for each, count in Counter(row_hashes.tolist()).items():
-            self.counts[each] = max(self.counts.get(each, 0), count)
+        keys, times = np.unique(row_hashes, return_counts=True)
+        more = np.maximum(times - self.tally.get(keys)[:, 0], 0)
+        self.tally.add(keys, more.reshape(-1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of the rows of a step, how often each is there now."""
+
+    now: dict[int, int]
+
+    def enter(self, row_hash: int) -> int:
+        ordinal = self.now[row_hash]
+        self.now[row_hash] = ordinal + 1
+        return ordinal_hash(row_hash, ordinal)
 
     def leave(self, row_hash: int) -> int:
         """A row nobody has seen (it is outside this cell's partition) leaves as ordinal 0."""
-        ordinal = max(self.counts.get(row_hash, 0) - 1, 0)
-        if ordinal:
-            self.counts[row_hash] = ordinal
-        else:
-            self.counts.pop(row_hash, None)
+        ordinal = max(self.now[row_hash] - 1, 0)
+        self.now[row_hash] = ordinal
         return ordinal_hash(row_hash, ordinal)
 
 
@@ -136,10 +155,11 @@ def identify_multiset(
         entry[0] += change
         entry[1] = place
     out: list[tuple[int, int, int, int]] = []
-    for (_, each), (change, place) in net.items():
-        take = multiset.enter if change > 0 else multiset.leave
-        sign = 1 if change > 0 else -1
-        out.extend((place, take(each), plain[place], sign) for _ in range(abs(change)))
+    with multiset.counting(hashes.exact) as counts:
+        for (_, each), (change, place) in net.items():
+            take = counts.enter if change > 0 else counts.leave
+            sign = 1 if change > 0 else -1
+            out.extend((place, take(each), plain[place], sign) for _ in range(abs(change)))
     places, ids, names, signs = zip(*out, strict=True) if out else ((), (), (), ())
     return Identified(
         np.array(places, np.int64), np.array(ids, np.uint64), np.array(names, np.uint64), np.array(signs, np.int8)

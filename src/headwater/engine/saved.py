@@ -70,6 +70,7 @@ class _Document(msgspec.Struct):
     tables: list[_TableDocument]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
+    counts: dict[str, list[str]]
     answers: bytes
     templates: list[tuple[str, Mapping[str, int]]]
     windows: list[_WindowDocument]
@@ -77,11 +78,13 @@ class _Document(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A document as `load` needs it. A template is its text, and how many columns the tables of its relation had."""
+    """A document as `load` needs it. `counts` are the files that say how often each row of a key-less table is there. A
+    template is its text, and how many columns the tables of its relation had."""
 
     tables: list[Table]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
+    counts: dict[str, list[str]]
     answers: bytes
     templates: list[tuple[str, Mapping[str, int]]]
     windows: list[tuple[Instance, int, int, dict[int, int]]]
@@ -91,6 +94,7 @@ def saved_state(
     tables: Mapping[str, Table],
     files: Mapping[Place, list[str]],
     derived: Mapping[str, SavedDerived],
+    counts: Mapping[str, list[str]],
     answers: bytes,
     lives: Iterable[_Live],
     windows: Iterable[Window],
@@ -99,11 +103,12 @@ def saved_state(
         [_table_document(table) for table in tables.values()],
         [(table, keys, names) for (table, keys), names in files.items()],
         {name: one.document for name, one in derived.items()},
+        dict(counts),
         answers,
         [(live.template.sql, live.widths) for live in lives],
         [_window_document(window) for window in windows],
     )
-    every = [*files.values(), *(one.files for one in derived.values())]
+    every = [*files.values(), *(one.files for one in derived.values()), *counts.values()]
     return SavedState([name for names in every for name in names], msgspec.msgpack.encode(document))
 
 
@@ -125,6 +130,7 @@ def read_document(document: bytes) -> Read:
         [_table(table) for table in read.tables],
         read.arrangements,
         read.derived,
+        read.counts,
         read.answers,
         read.templates,
         [(_instance(w), w.seq, w.prev, w.names) for w in read.windows],
