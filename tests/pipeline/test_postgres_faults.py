@@ -21,7 +21,7 @@ from headwater.model.emission import Diff, Emission, Result, apply
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.sources.postgres.publishing import name_for
-from tests.support.databases import WAYS, place, rows
+from tests.support.databases import place, rows
 from tests.support.postgres import VERSIONS, Postgres, Servers
 from tests.support.processes import eventually, served
 from tests.support.proxy import Proxy
@@ -192,8 +192,14 @@ def _again(db: Any, url: str) -> None:
     following.agrees(url)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("sql", [SQL, "SELECT id, max(total) OVER (PARTITION BY id) AS total FROM orders ORDER BY id"])
+@pytest.mark.parametrize(
+    ("way", "sql"),
+    [
+        ("embedded", SQL),
+        ("ws", "SELECT id, max(total) OVER (PARTITION BY id) AS total FROM orders ORDER BY id"),
+    ],
+    ids=["followed", "answered"],
+)
 def test_a_slot_that_is_dropped_by_hand(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, sql: str
 ) -> None:

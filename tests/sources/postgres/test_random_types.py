@@ -61,6 +61,11 @@ _json = st.recursive(
 _span = st.tuples(st.integers(-200, 200), st.integers(-40, 40), st.integers(-(10**12), 10**12)).map(
     lambda parts: "{} months {} days {} microseconds".format(*parts)
 )
+_pair = st.builds(
+    lambda n, word: "({},{})".format(n, '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'),
+    st.integers(0, 9),
+    _words,
+)
 TYPES: dict[str, st.SearchStrategy[str]] = {
     "smallint": _whole(16),
     "integer": _whole(32),
@@ -91,11 +96,15 @@ TYPES: dict[str, st.SearchStrategy[str]] = {
     "numeric[]": _listed(_digits),
     "text[]": _listed(_words),
     "timestamp[]": _listed(_near),
+    "uuid[]": _listed(st.uuids().map(str)),
+    "bytea[]": _listed(st.binary(max_size=4).map(lambda raw: "\\x" + raw.hex())),
     "int4range": _ranged(st.integers(-99, 99)),
+    "int8range": _ranged(st.integers(-(2**40), 2**40)),
     "numrange": _ranged(st.integers(-99, 99)),
     "daterange": _ranged(st.dates()),
     "tsrange": _ranged(st.datetimes()),
-    "pair": st.integers(0, 9).map(lambda n: f'({n},"a ""b"", c")'),
+    "tstzrange": _ranged(st.datetimes().filter(lambda at: 2 < at.year < 9998)),
+    "pair": _pair,
 }
 ROWS = st.lists(st.tuples(*(st.none() | each for each in TYPES.values())), min_size=1, max_size=4)
 

@@ -64,6 +64,8 @@ _TYPES: dict[str, tuple[Type, list[str]]] = {
     "int4range": (Type.OTHER, ["'[1,5)'", "'empty'"]),
     "tstzrange": (Type.OTHER, ["'[2024-01-01 00:00+02,)'"]),
     "pair": (Type.OTHER, ["ROW(1, 'a \"b\", c')"]),
+    "pair[]": (Type.OTHER, ["ARRAY[ROW(1, 'a \"b\", c'), NULL]::pair[]"]),
+    "int4multirange": (Type.OTHER, ["'{[1,5),[7,9)}'", "'{}'"]),
     "point": (Type.OTHER, ["'(1.5,-2)'"]),
     "tsvector": (Type.OTHER, ["'a:1 fat:2 cat:3'"]),
 }
