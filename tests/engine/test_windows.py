@@ -208,6 +208,34 @@ def test_a_result_that_outgrows_its_limit_is_closed(tail: str) -> None:
     assert [entry.kind for entry, _ in bench.take()] == ["closed"]
 
 
+def test_a_window_that_orders_too_many_rows_is_closed() -> None:
+    bench = Bench("SELECT id FROM t ORDER BY v LIMIT 2", "SELECT id FROM t", limits=Limits(ranked_rows_max=4))
+    bench.flow.take()
+    bench.change((None, (4, 0, 1)))
+    bench.change((None, (5, 0, 1000)))  # past the frame: nobody would see it
+    bench.change((None, (6, 0, 1)))
+    told = {planned.instance.id: list[Entry]() for planned in bench.plans}
+    for entry in bench.flow.take().index:
+        told[entry.instance].append(entry)
+    ordered, unordered = told.values()
+    assert [(entry.kind, entry.tx) for entry in ordered] == [("diff", 2), ("closed", 3)]
+    assert "4 rows would have to be kept in order" in ordered[1].reason
+    assert [entry.kind for entry in unordered] == ["diff"] * 3
+
+
+@pytest.mark.parametrize("room", [50, 150])
+def test_when_it_is_closed_does_not_depend_on_the_cut(room: int) -> None:
+    def run(cut: int) -> bytes:
+        bench = Bench("SELECT id FROM t ORDER BY v LIMIT 2", limits=Limits(ranked_rows_max=room))
+        txs = [(tx, Transaction(0, (Change("t", None, (tx + 10, 0, 1000 - tx * 10)),))) for tx in range(2, 102)]
+        for at in range(0, len(txs), cut):
+            bench.flow.step({"t": [delta_of(T, txs[at : at + cut])]})
+        return encode(bench.flow.take())
+
+    assert run(1) == run(7) == run(100)
+    assert ("closed" in {entry.kind for entry in decode(run(1)).index}) == (room == 50)
+
+
 def test_unsubscribed_windows_emit_nothing_and_leave_nothing() -> None:
     bench = Bench("SELECT id FROM t WHERE g = 0", "SELECT id FROM t WHERE g = 1")
     bench.flow.take()

@@ -44,7 +44,7 @@ from headwater.engine.params import (
     partition_salt,
 )
 from headwater.engine.program import Program, Seen, identity_of
-from headwater.engine.replay import Replay, ranked_of, too_large
+from headwater.engine.replay import Replay, outgrown, ranked_of
 from headwater.engine.saved import SavedState, load_runs, read_document, runs_inside, save_runs, saved_state
 from headwater.engine.scalar import bucket, padded
 from headwater.engine.selection import Selection
@@ -380,8 +380,8 @@ class Dataflow:
         hydrated = None if live.program.ordered else self._hydrate(live, window.group)
         if window.group.failed:
             self._outbox.index.append(entry._replace(kind="error", reason=window.group.error))
-        elif window.rows > self._limits.result_rows_max:
-            self._outbox.index.append(entry._replace(kind="closed", reason=too_large(self._limits.result_rows_max)))
+        elif (excess := outgrown(window, self._limits)) is not None:
+            self._outbox.index.append(entry._replace(kind="closed", reason=excess))
             self.unsubscribe(window.instance.id)
         else:
             self._outbox.index.append(entry)
@@ -504,9 +504,7 @@ class Dataflow:
             changes, seen = spread(changes, seen, joined.rows, joined.number)
         before = sum(len(block) for block in self._outbox.blocks[live.template.id])
         if live.program.ordered or live.program.veiled or self._troubled(joined, seen, len(changes)):
-            replay = Replay(
-                live.program, arrangement, changes, joined, seen, self._outbox, self._limits.result_rows_max
-            )
+            replay = Replay(live.program, arrangement, changes, joined, seen, self._outbox, self._limits)
             closed = replay.run()
             for group in () if live.program.ordered else joined.asked():
                 group.note()

@@ -27,6 +27,7 @@ from headwater.engine.params import FEW, Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of, looks
 from headwater.engine.scalar import bucket
 from headwater.engine.veiled import Look, looking_alike, looks_of, undone
+from headwater.model.limits import Limits
 from headwater.model.value import Type
 
 _FEW = 8  # changes, below which Python beats the set-up of numpy
@@ -45,7 +46,7 @@ class Replay:
     joined: Joined
     seen: Seen
     outbox: Outbox
-    result_rows_max: int
+    limits: Limits
     edits: list[Edit] = field(default_factory=list)
     pools: list[pa.RecordBatch] = field(default_factory=list)
     pooled: int = 0
@@ -96,7 +97,11 @@ class Replay:
         """Where a step of some size is all of one group, most of it may lie past every frame of the group."""
         number = self.joined.number
         alone = self.program.ordered and len(self.changes) > FEW and (number[number >= 0] == number.max()).all()
-        return Far(self.changes, self.seen) if alone else None
+        return Far(self.changes, self.seen) if alone and self._has_room(len(self.changes)) else None
+
+    def _has_room(self, more: int) -> bool:
+        """Whether the one group of the step stays within its limit, whatever of the step comes to it."""
+        return self.joined.groups[int(self.joined.number.max())].size + more <= self.limits.ranked_rows_max
 
     def _passed(self, far: Far, tx: list[int]) -> int:
         """Passes over transactions that nobody sees; where the next one begins."""
@@ -180,8 +185,8 @@ class Replay:
         for window in list(group.windows):
             if group.failed:
                 self._enter(window, tx, "error", group.error)
-            elif window.rows > self.result_rows_max:
-                self._close(window, tx)
+            elif (excess := outgrown(window, self.limits)) is not None:
+                self._close(window, tx, excess)
             elif failing:
                 self._recover(window, tx)
             elif moved is not None and group.ranked is not None:
@@ -197,6 +202,8 @@ class Replay:
         gone = [key for _, old, _ in pairs if (key := self._key(old)) is not None]
         came = [key for _, _, new in pairs if (key := self._key(new)) is not None]
         if (gone and min(gone) <= end) or (came and min(came) <= end):
+            return False
+        if group.size + len(came) - len(gone) > self.limits.ranked_rows_max:
             return False
         self._postpone(group, gone, came)
         return True
@@ -340,8 +347,8 @@ class Replay:
         entry = Entry(window.instance.id, tx, window.prev, kind, self.program.template.id, reason)
         self.outbox.index.append(entry)
 
-    def _close(self, window: Window, tx: int) -> None:
-        self._enter(window, tx, "closed", too_large(self.result_rows_max))
+    def _close(self, window: Window, tx: int, reason: str) -> None:
+        self._enter(window, tx, "closed", reason)
         window.group.windows.remove(window)
         self.closed.append(window)
 
@@ -441,6 +448,15 @@ def block_of(edits: list[Edit], pool: pa.RecordBatch, types: tuple[Type, ...]) -
         pool,
         types,
     )
+
+
+def outgrown(window: Window, limits: Limits) -> str | None:
+    """Why a window has to be closed: it shows too many rows, or chooses those it shows among too many."""
+    if window.rows > limits.result_rows_max:
+        return too_large(limits.result_rows_max)
+    if window.group.ranked is not None and window.group.size > limits.ranked_rows_max:
+        return f"more than {limits.ranked_rows_max} rows would have to be kept in order; add a narrower WHERE"
+    return None
 
 
 def too_large(rows_max: int) -> str:

@@ -28,6 +28,7 @@ class Limits:
     subscriptions_max: int = 1_000_000  # subscribe is refused
     failures_max: int = 10_000  # of a relation's rows that fail; what is asked of it is in error, whatever it is
     result_rows_max: int = 1_000_000  # the subscription is closed
+    ranked_rows_max: int = 50_000_000  # that an ordered window chooses its rows among; the subscription is closed
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
     report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so
