@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ from headwater.model.errors import SourceError
 from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.publishing import name_for
+from headwater.sources.postgres.shelf import DIRECTORY
 from headwater.sources.source import Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.postgres import Postgres
@@ -171,13 +173,11 @@ def test_our_process_dies(source: PostgresSource, db: Db, url: str, tmp_path: Pa
 
 def _die(source: PostgresSource) -> None:
     """As a process does: without a word."""
-    stream, keeping = source._stream, source._keeping
+    stream = source._stream
     assert stream is not None
     assert stream._replication is not None
-    assert keeping is not None
     stream._replication._db.close()
     stream._disconnect()
-    keeping._db.close()
 
 
 def _ended(source: PostgresSource, after: int) -> SchemaChange:
@@ -304,8 +304,7 @@ def _ends(items: list[Any]) -> list[SchemaChange]:
 def test_a_slot_left_over_from_a_lost_directory_goes(source: PostgresSource, db: Db, url: str, tmp_path: Path) -> None:
     _started(source, db)
     source.close()
-    for file in tmp_path.glob("postgres.db*"):
-        file.unlink()
+    shutil.rmtree(tmp_path / DIRECTORY)
     fresh = PostgresSource(url)
     fresh.attach(tmp_path)
     assert db.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()").fetchone() == (

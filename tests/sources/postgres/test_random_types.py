@@ -15,6 +15,7 @@ from headwater.model.change import Transaction
 from headwater.model.interval import Interval
 from headwater.model.natural import Range, natural
 from headwater.model.value import Row
+from headwater.sources.postgres.keeping import rows_of
 from headwater.sources.postgres.origin import PostgresSource
 from tests.sources.replica import drained, exact
 from tests.support.fuzz import MULTIPLIER
@@ -142,7 +143,7 @@ def test_snapshot_and_stream_equal_what_the_driver_reads(table: _Table, rows: li
         table.db.execute(f"INSERT INTO t VALUES ({places})".encode(), (str(table.ids[0]), *row))
     streamed = _inserted(drained(table.source, start))
     with table.source.snapshot("t") as snapshot:
-        snapped = [row for block in snapshot.rows() for row in block]
+        snapped = [row for batch in snapshot for row in rows_of(batch, snapshot.table)]
     assert sorted(map(exact, streamed)) == sorted(map(exact, snapped))
     theirs = {row[0]: row for row in table.db.execute("SELECT * FROM t")}
     assert len(theirs) == len(streamed)

@@ -12,7 +12,7 @@ import pyarrow.csv as csv
 
 from headwater.model.schema import Table
 from headwater.model.value import COUNTED, Type, to_array
-from headwater.sources.postgres.keeping import Captured
+from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.shape import quoted, read_types
 from headwater.sources.postgres.types import Parse

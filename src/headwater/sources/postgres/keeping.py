@@ -1,281 +1,253 @@
-"""What a PostgreSQL source keeps beside the origin, in one SQLite file of the data directory: captured tables in their
-shapes, and the rows of each by key, at one position.
+"""What a PostgreSQL source keeps beside the origin: captured tables in their shapes, and the rows of each by key.
 
 PostgreSQL tells of an update little more than the new row: what was there before, we know from here. Rows are kept in
-memory from the moment they are reported until the log is durable past them, and only then go into the file. So after a
-crash the file stands at or before what is asked for, and is brought there by the same changes again.
+memory from the moment they are reported until the log is durable past them, and only then go on the shelf. So after a
+crash the shelf stands at or before what is asked for, and is brought there by the same changes again.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-import msgspec
+import pyarrow as pa
 
-from headwater.model.keys import encode_value
-from headwater.model.packing import storable, stored
 from headwater.model.schema import Table
-from headwater.model.value import Row, Value
+from headwater.model.value import Row, Value, from_array, to_array
+from headwater.sources.postgres.captured import Captured, Held
+from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_rows
+from headwater.sources.postgres.shelf import Shelf
 
-FILE = "postgres.db"
-_AHEAD = 512  # keys of one statement
-_TABLES = """
-CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS captures(oid INTEGER PRIMARY KEY, capture BLOB);
-CREATE TABLE IF NOT EXISTS rows(oid INTEGER, key BLOB, row BLOB, count INTEGER, PRIMARY KEY (oid, key)) WITHOUT ROWID;
-"""
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ext_hook=stored).decode
-
-
-_AS_THEY_ARE = frozenset({type(None), bool, int, str, bytes})  # where equal values look the same
-
-
-def _encode_row(row: Row) -> bytes:
-    return _encode(storable(row))
-
-
-class Captured(msgspec.Struct, frozen=True):
-    """A table in one shape. `types` are oids, by column; changes up to `since` are in its rows already.
-
-    `identity` are the places of the columns that tell one row from another; all of them where there is no key.
-    `file` and `parts` are as in `Shape`.
-    """
-
-    oid: int
-    table: Table
-    types: tuple[int, ...]
-    identity: tuple[int, ...]
-    since: int
-    file: int
-    parts: frozenset[int] = frozenset()
-
-    def key(self, row: Row) -> bytes:
-        return self.key_of([row[place] for place in self.identity])
-
-    def key_of(self, values: Sequence[Value]) -> bytes:
-        """The values of the columns that tell rows apart, as one: by what is equal, or to the bit where that is all."""
-        if len(values) == 1 and type(values[0]) in _AS_THEY_ARE:
-            return _encode(values)
-        if not self.table.key:
-            return _encode(storable(values))
-        return _encode([value if type(value) in _AS_THEY_ARE else encode_value(value) for value in values])
-
-    def padded(self, row: Row) -> Row:
-        """A row that may be older than the last columns."""
-        missing = self.table.columns[len(row) :]
-        return row + tuple(column.default for column in missing) if missing else row
-
-
-_decode_capture = msgspec.msgpack.Decoder(Captured).decode
-
-
-@dataclass(slots=True)
-class Held:
-    """What is under a key, and never changed. A row without a key of its own may be there several times."""
-
-    row: Row
-    count: int
-
+_AHEAD = 16  # keys, below which one by one is sooner
 
 _Key = tuple[int, bytes]
-_Written = dict[_Key, Held | None]
+Written = Mapping[_Key, Held]
 
 
 @dataclass(frozen=True, slots=True)
 class _Unsettled:
-    """What one transaction left behind, and the tables that it ended or gave another shape."""
+    """What the transactions from `first` to `position` left behind, as rows or as runs by table, and the tables that
+    they ended or gave another shape. Nothing older counts of the tables that are `rewritten`."""
 
+    first: int
     position: int
-    rows: _Written
-    captures: dict[int, Captured | None]
+    rows: Written = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
+    captures: dict[int, Captured | None] = field(default_factory=dict)
+    rewritten: frozenset[int] = frozenset()
 
 
 class Keeping:
-    """Belongs to whoever holds the source's lock; the file's own lock is for `settle`, which comes from elsewhere."""
+    """Belongs to whoever holds the source's lock, but for `seed` and `tidy`, which others need not wait for."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / FILE
-        self.is_new = not self.path.exists()
-        self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.executescript(_TABLES)
-        self._db.execute("DELETE FROM rows WHERE oid NOT IN (SELECT oid FROM captures)")  # a seeding that was cut off
-        self._lock = threading.RLock()
-        self._unsettled: deque[_Unsettled] = deque()
-        self._latest: _Written = {}
-        self._ahead: _Written = {}
-        self.captures = self._read_captures()
-        self.position = self.number("position")
+        self._shelf = Shelf(directory)
+        self.captures = self._shelf.captures
+        self._unsettled: deque[_Unsettled] = deque()  # those with rows are the last: what is older was frozen
+        self._latest: dict[_Key, Held] = {}
+        self._ahead: dict[_Key, Held] = {}
+        self._keyed: dict[int, Keyed] = {}
+        self._fresh: dict[int, tuple[bool, list[Run]]] = {}  # unsettled runs by table; whether they are all of it
 
-    def close(self) -> None:
-        with self._lock:
-            self._db.close()
+    @property
+    def position(self) -> int:
+        """All that happened up to here is settled."""
+        return self._shelf.position
 
     # Numbers and tables
 
     def number(self, name: str) -> int:
-        with self._lock:
-            row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return int(row[0]) if row else 0
+        return self._shelf.number(name)
 
     def note(self, name: str, value: int) -> None:
-        with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+        self._shelf.note(name, value)
+
+    def keyed(self, capture: Captured) -> Keyed:
+        """How the rows of a table are told apart, thought out once."""
+        known = self._keyed.get(capture.oid)
+        if known is None or known.capture is not capture:
+            known = self._keyed[capture.oid] = Keyed(capture)
+        return known
+
+    def seed(self, capture: Captured, batches: Iterable[pa.RecordBatch]) -> None:
+        """The rows of a table, as they were at `since`. It was purged, and begins when they are there."""
+        self._shelf.seed(capture, batches)
 
     def begin(self, capture: Captured) -> None:
         """A table whose rows are there. At once and for good: it is not told through the log."""
+        self._shelf.begin(capture)
         self.captures[capture.oid] = capture
-        with self._lock:
-            self._db.execute(*_putting(capture))
+
+    def purge(self, oid: int) -> None:
+        """Of an earlier capture of the table nothing is left, settled or not."""
+        self.freeze()
+        self._shelf.purge(oid)
+        for one in self._unsettled:
+            one.captures.pop(oid, None)
+            one.runs.pop(oid, None)
+        self._fresh.pop(oid, None)
 
     def reshape(self, position: int, capture: Captured) -> None:
         """A table has another shape from the transaction at `position` on."""
+        self.freeze()
         self.captures[capture.oid] = capture
-        self._unsettled.append(_Unsettled(position, {}, {capture.oid: capture}))
+        self._unsettled.append(_Unsettled(position, position, captures={capture.oid: capture}))
 
     def drop(self, position: int, oid: int) -> None:
         """A table is over from the transaction at `position` on."""
+        self.freeze()
         self.captures.pop(oid, None)
-        self._unsettled.append(_Unsettled(position, {}, {oid: None}))
+        self._unsettled.append(_Unsettled(position, position, captures={oid: None}))
 
-    def _read_captures(self) -> dict[int, Captured]:
-        with self._lock:
-            raw = self._db.execute("SELECT capture FROM captures").fetchall()
-        return {one.oid: one for one in (_decode_capture(row[0]) for row in raw)}
+    # Looking
 
-    # Rows
-
-    def seed(self, capture: Captured, batches: Iterable[list[Row]]) -> None:
-        """The rows of a table, as they were at `since`, in place of any that were there. In steps: others go on."""
-        self._purge(capture.oid)
-        for rows in batches:
-            encoded = [(capture.oid, capture.key(row), _encode_row(row)) for row in rows]
-            with self._lock, self._transaction():
-                self._db.executemany(
-                    "INSERT INTO rows VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1", encoded
-                )
-
-    def _purge(self, oid: int) -> None:
-        """Of an earlier capture of the table nothing is left, settled or not."""
-        with self._lock, self._transaction():
-            self._db.execute("DELETE FROM captures WHERE oid = ?", (oid,))
-            self._db.execute("DELETE FROM rows WHERE oid = ?", (oid,))
-        self._latest = _without(self._latest, oid)
-        for one in self._unsettled:
-            one.captures.pop(oid, None)
-            for key in [key for key in one.rows if key[0] == oid]:
-                del one.rows[key]
+    def layers(self, oid: int) -> list[Run]:
+        """All there is of a table, oldest first, but for the rows that were written one by one: see `freeze`."""
+        if oid not in self._fresh:
+            touching = [one for one in self._unsettled if oid in one.runs]
+            rewritten = max((n for n, one in enumerate(touching) if oid in one.rewritten), default=None)
+            self._fresh[oid] = (rewritten is not None, [one.runs[oid] for one in touching[rewritten or 0 :]])
+        is_all, fresh = self._fresh[oid]
+        return fresh if is_all else [*(one.run for one in self._shelf.files.get(oid, ())), *fresh]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-
-    @contextmanager
-    def looking_ahead(self, wanted: Iterable[_Key]) -> Iterator[None]:
-        """What the file has under many keys, read at once: cheaper than one by one. Nothing may settle meanwhile."""
-        by_table: dict[int, list[bytes]] = defaultdict(list)
-        for oid, key in {place for place in wanted if place not in self._latest}:
-            by_table[oid].append(key)
+    def looking_ahead(self, wanted: Iterable[tuple[Captured, list[Value]]]) -> Iterator[None]:
+        """What there is under many keys, read at once: cheaper than one by one. Nothing may settle meanwhile."""
+        by_table: dict[int, dict[bytes, list[Value]]] = defaultdict(dict)
+        for capture, values in wanted:
+            key = capture.key_of(values)
+            if (capture.oid, key) not in self._latest:
+                by_table[capture.oid][key] = values
         for oid, keys in by_table.items():
-            for at in range(0, len(keys), _AHEAD):
-                self._look_ahead(oid, keys[at : at + _AHEAD])
+            if len(keys) >= _AHEAD:
+                self._look_ahead(self.keyed(self.captures[oid]), keys)
         try:
             yield
         finally:
             self._ahead = {}
 
-    def _look_ahead(self, oid: int, keys: Sequence[bytes]) -> None:
-        places = ",".join("?" * len(keys))
-        sql = f"SELECT key, row, count FROM rows WHERE oid = ? AND key IN ({places})"
-        with self._lock:
-            found = self._db.execute(sql, (oid, *keys)).fetchall()
-        self._ahead |= {(oid, key): Held(tuple(_decode(row)), count) for key, row, count in found}
+    def _look_ahead(self, keyed: Keyed, keys: Mapping[bytes, list[Value]]) -> None:
+        columns = zip(zip(*keys.values(), strict=True), keyed.types, strict=True)
+        names = [to_array(values, type) for values, type in columns]
+        found = find(self.layers(keyed.capture.oid), keyed, keyed.hashes(names), names)
+        asked = list(keys)
+        rows = zip(found.asked.tolist(), rows_of(found.rows, keyed.capture.table), found.count.tolist(), strict=True)
+        self._ahead |= {(keyed.capture.oid, asked[place]): Held(row, count) for place, row, count in rows}
 
-    def held(self, capture: Captured, key: bytes) -> Held | None:
+    def held(self, capture: Captured, values: Sequence[Value]) -> Held | None:
+        """The row that these values name."""
+        key = capture.key_of(values)
         place = (capture.oid, key)
-        if place in self._latest:
-            return self._latest[place]
-        if place in self._ahead:
-            return self._ahead[place]
-        with self._lock:
-            found = self._db.execute("SELECT row, count FROM rows WHERE oid = ? AND key = ?", place).fetchone()
-        return Held(tuple(_decode(found[0])), found[1]) if found else None
+        found = self._latest.get(place) or self._ahead.get(place) or self._searched(capture, values, key)
+        return found if found is not None and found.count else None
 
-    def all(self, capture: Captured) -> Iterator[tuple[bytes, Held]]:
+    def _searched(self, capture: Captured, values: Sequence[Value], key: bytes) -> Held | None:
+        keyed = self.keyed(capture)
+        hash = keyed.hash(values)
+        layers = reversed(self.layers(capture.oid))
+        return next((held for run in layers if (held := run.held(keyed, hash, key)) is not None), None)
+
+    def all(self, capture: Captured) -> Iterator[Held]:
         """Everything of a table, as of the last write."""
-        oid = capture.oid
-        with self._lock:
-            stored = self._db.execute("SELECT key, row, count FROM rows WHERE oid = ?", (oid,)).fetchall()
-        for key, row, count in stored:
-            if (oid, key) not in self._latest:
-                yield key, Held(tuple(_decode(row)), count)
-        for (owner, key), held in list(self._latest.items()):
-            if owner == oid and held is not None:
-                yield key, held
+        self.freeze()
+        keyed = self.keyed(capture)
+        for chunk in merged(self.layers(capture.oid), keyed, is_whole=True):
+            for row, count in zip(rows_of(chunk.rows, capture.table), chunk.count.tolist(), strict=True):
+                yield Held(row, count)
 
-    def write(self, position: int, written: _Written) -> None:
+    # Writing
+
+    def write(self, position: int, written: Written) -> None:
         """What a transaction left behind."""
         if written:
-            with self._lock:
-                self._unsettled.append(_Unsettled(position, written, {}))
-                self._latest.update(written)
+            self._unsettled.append(_Unsettled(position, position, written))
+            self._latest.update(written)
+
+    def write_runs(self, first: int, position: int, runs: Mapping[int, Run]) -> None:
+        """What the transactions from `first` to `position` left behind. Nothing was written since `freeze`."""
+        self._unsettled.append(_Unsettled(first, position, runs=dict(runs)))
+        self._fresh = {}
+
+    def rewrite(self, position: int, capture: Captured, rows: Sequence[Held]) -> None:
+        """A table has another shape, and these rows in it, from the transaction at `position` on."""
+        self.reshape(position, capture)
+        runs = {capture.oid: run_of_rows(self.keyed(capture), rows)}
+        self._unsettled.append(_Unsettled(position, position, runs=runs, rewritten=frozenset(runs)))
+        self._fresh = {}
+
+    def freeze(self) -> None:
+        """What was written row by row becomes runs, so that runs may follow."""
+        rows: list[_Unsettled] = []
+        while self._unsettled and self._unsettled[-1].rows:
+            rows.append(self._unsettled.pop())
+        if rows:
+            self._unsettled.append(_Unsettled(rows[-1].first, rows[0].position, runs=dict(self._runs(self._latest))))
+            self._latest, self._fresh = {}, {}
+
+    def _runs(self, written: Written) -> Iterator[tuple[int, Run]]:
+        by_table: dict[int, list[Held]] = defaultdict(list)
+        for (oid, _), held in written.items():
+            by_table[oid].append(held)
+        for oid, rows in by_table.items():
+            yield oid, run_of_rows(self.keyed(self.captures[oid]), rows)
+
+    # Settling
 
     def settle(self, position: int) -> None:
-        """The log is durable up to here: what was written up to here goes into the file."""
-        if position <= self.position:
-            return
-        rows: _Written = {}
-        with self._lock, self._transaction():
-            while self._unsettled and self._unsettled[0].position <= position:
-                one = self._unsettled.popleft()
-                rows |= one.rows
-                for oid, capture in one.captures.items():
-                    if capture is None:
-                        rows, self._latest = _without(rows, oid), _without(self._latest, oid)
-                    self._settle_capture(oid, capture)
-            self._settle_rows(rows)
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('position', ?)", (position,))
-            for key, held in rows.items():
-                if self._latest.get(key) is held:  # else a later transaction wrote there
-                    self._latest.pop(key, None)
-        self.position = position
+        """The log is durable up to here: what was written up to here goes on the shelf. Transactions that were written
+        together settle together."""
+        ripe = next((n for n, one in enumerate(self._unsettled) if one.position > position), len(self._unsettled))
+        later = self._unsettled[ripe] if ripe < len(self._unsettled) else None
+        if later is not None and later.first <= position:
+            position = self._unsettled[ripe - 1].position if ripe else self.position
+        if position > self.position:
+            self._settle(list(islice(self._unsettled, ripe)), position)
 
-    def _settle_capture(self, oid: int, capture: Captured | None) -> None:
-        if capture is not None:
-            self._db.execute(*_putting(capture))
-        else:
-            self._db.execute("DELETE FROM captures WHERE oid = ?", (oid,))
-            self._db.execute("DELETE FROM rows WHERE oid = ?", (oid,))
+    def _settle(self, settled: Sequence[_Unsettled], position: int) -> None:
+        """Nothing is forgotten before it is on the shelf."""
+        captures = self._shelf.captures
+        fresh: dict[int, list[Run]] = defaultdict(list)
+        rewritten: set[int] = set()
+        rows: dict[_Key, Held] = {}
+        for one in settled:
+            rows |= one.rows
+            rewritten |= one.rewritten
+            for oid in one.rewritten:
+                fresh.pop(oid, None)
+            for oid, capture in one.captures.items():
+                captures.pop(oid, None)
+                if capture is not None:
+                    captures[oid] = capture
+            for oid, run in one.runs.items():
+                fresh[oid].append(run)
+        for oid, run in self._runs(rows):
+            fresh[oid].append(run)
+        self._shelf.settle(position, captures, fresh, rewritten)
+        self._forget(len(settled), rows)
 
-    def _settle_rows(self, rows: _Written) -> None:
-        gone = [key for key, held in rows.items() if held is None]
-        self._db.executemany("DELETE FROM rows WHERE oid = ? AND key = ?", gone)
-        there = [(*key, _encode_row(held.row), held.count) for key, held in rows.items() if held is not None]
-        self._db.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", there)
+    def _forget(self, count: int, rows: Written) -> None:
+        for _ in range(count):
+            self._unsettled.popleft()
+        for key, held in rows.items():
+            if self._latest.get(key) is held:  # else a later transaction wrote there
+                del self._latest[key]
+        self._fresh = {}
+
+    def tidy(self) -> None:
+        """Merges what lies on the shelf. Others go on meanwhile."""
+        self._shelf.tidy()
 
     def rewind(self) -> None:
         """Forgets what was not settled: the changes are read again from `position` on."""
         self._unsettled.clear()
         self._latest.clear()
-        self.captures = self._read_captures()
+        self._fresh = {}
+        self.captures = self._shelf.captures
 
 
-def _without(rows: _Written, oid: int) -> _Written:
-    return {key: held for key, held in rows.items() if key[0] != oid}
-
-
-def _putting(capture: Captured) -> tuple[str, tuple[int, bytes]]:
-    return "INSERT OR REPLACE INTO captures VALUES (?, ?)", (capture.oid, _encode(capture))
+def rows_of(batch: pa.RecordBatch, table: Table) -> Iterator[Row]:
+    return zip(*(from_array(batch.column(n), column.type) for n, column in enumerate(table.columns)), strict=True)

@@ -19,11 +19,11 @@ from typing import Any, Self, TypeVar
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
-from headwater.model.value import Row, from_array
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.binding import bound
 from headwater.sources.postgres.copying import batches
-from headwater.sources.postgres.keeping import Captured, Keeping
+from headwater.sources.postgres.captured import Captured
+from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of, relations_of
@@ -127,8 +127,10 @@ class PostgresSource(Writing):
         with self._sessions.lent() as db:
             publishing.publish(db, self._slot_name, shape)
             publishing.wait_for_writers(db, {shape.oid} | shape.parts)
-        with self._snapshot(shape, 1 << 14) as snapshot:
-            keeping.seed(snapshot.capture, snapshot.rows())
+        with self._snapshot(shape, 1 << 16) as snapshot:
+            with stream.moved:
+                keeping.purge(shape.oid)
+            keeping.seed(snapshot.capture, snapshot)
             capture = snapshot.capture
         with stream.moved:
             keeping.begin(capture)
@@ -313,6 +315,7 @@ class PostgresSource(Writing):
             stream.settle(position)
         elif self._keeping is not None:
             self._keeping.settle(position)
+            self._keeping.tidy()
 
     # Reading
 
@@ -442,8 +445,6 @@ class PostgresSource(Writing):
             self._idle.notify_all()
         with self._capturing:
             self._sessions.close()
-            if self._keeping is not None:
-                self._keeping.close()
 
 
 class PostgresWrites:
@@ -477,12 +478,6 @@ class PostgresSnapshot:
     def __iter__(self) -> Iterator[Any]:
         with speaking():
             yield from batches(self._db, self.capture, self._relation, self._rows_max)
-
-    def rows(self) -> Iterator[list[Row]]:
-        types = [column.type for column in self.table.columns]
-        for batch in self:
-            columns = [from_array(batch.column(place), type) for place, type in enumerate(types)]
-            yield list(zip(*columns, strict=True))
 
     def __enter__(self) -> Self:
         return self

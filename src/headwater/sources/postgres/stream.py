@@ -111,11 +111,13 @@ class Stream:
             self.translation = Translation(self._keeping, self.translation.look, self.position)
 
     def settle(self, position: int) -> None:
+        """The server may forget what we have settled: what is durable in the log alone, we shall ask for again."""
         with self.moved:
             self._keeping.settle(position)
-            self._durable = max(self._durable, position)
+            self._durable = max(self._durable, self._keeping.position)
             if self._replication is not None:
-                self._replication.acknowledge(position)
+                self._replication.acknowledge(self._durable)
+        self._keeping.tidy()
 
     # For whoever waits
 

@@ -15,7 +15,8 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
-from headwater.sources.postgres.keeping import Captured, Held, Keeping
+from headwater.sources.postgres.captured import Captured, Held
+from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
     Cell,
@@ -55,18 +56,17 @@ class Translation:
     heard_ddl: bool = False
     _known: dict[int, _Known] = field(default_factory=dict)
     _types: Types = BUILT_IN
-    _written: dict[tuple[int, bytes], Held | None] = field(default_factory=dict)
+    _written: dict[tuple[int, bytes], Held] = field(default_factory=dict)
 
-    def places(self, committed: Committed) -> Iterator[tuple[int, bytes]]:
-        """Where the rows stand that the transaction changes, as far as its shapes are known."""
+    def places(self, committed: Committed) -> Iterator[tuple[Captured, list[Value]]]:
+        """What names the rows that the transaction changes, as far as its shapes are known."""
         for said in committed.said:
             if isinstance(said, Update | Delete) and said.oid in self._known:
                 capture = self.keeping.captures.get(said.oid)
                 cells = said.new if isinstance(said, Update) and said.old is None else said.old
                 if capture is not None and cells is not None and not said.old_is_whole:
                     parsers = self._known[said.oid].parsers
-                    named = [_value(cells[place], parsers[place]) for place in capture.identity]
-                    yield said.oid, capture.key_of(named)
+                    yield capture, [_value(cells[place], parsers[place]) for place in capture.identity]
 
     def items(self, committed: Committed) -> list[Item]:
         """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
@@ -146,11 +146,10 @@ class Translation:
         if position <= capture.since:
             return ()
         row = self._row(said.oid, said.new, None)
-        key = capture.key(row)
-        held = self._held(capture, key)
+        held = self._held(capture, capture.named(row))
         if held is None:
             raise _unknown_row(capture)
-        self._written[said.oid, key] = Held(row, 1)
+        self._written[said.oid, capture.key(row)] = Held(row, 1)
         before = held.row if len(held.row) == len(row) else capture.padded(held.row)
         return (Change(capture.table.name, before, row),)
 
@@ -158,13 +157,12 @@ class Translation:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
         if capture is None:
             return []
-        rows = {(oid, key): held for key, held in self.keeping.all(capture)}
-        rows |= {key: held for key, held in self._written.items() if key[0] == oid}  # type: ignore[misc]
-        self._written |= dict.fromkeys(rows)
+        rows = {(oid, capture.key(held.row)): held for held in self.keeping.all(capture)}
+        rows |= {key: held for key, held in self._written.items() if key[0] == oid}
+        self._written |= {key: Held(held.row, 0) for key, held in rows.items()}
         return [
             Change(capture.table.name, capture.padded(held.row), None)
             for held in rows.values()
-            if held is not None
             for _ in range(held.count)
         ]
 
@@ -189,14 +187,16 @@ class Translation:
         if is_whole and UNCHANGED not in cells:
             return self._row(oid, cells, None)
         named = [_value(cells[place], parsers[place]) for place in capture.identity]
-        held = self._held(capture, capture.key_of(named))
+        held = self._held(capture, named)
         if held is None:
             raise _unknown_row(capture)
         return capture.padded(held.row)
 
-    def _held(self, capture: Captured, key: bytes) -> Held | None:
-        place = (capture.oid, key)
-        return self._written[place] if place in self._written else self.keeping.held(capture, key)
+    def _held(self, capture: Captured, named: Sequence[Value]) -> Held | None:
+        held = self._written.get((capture.oid, capture.key_of(named)))
+        if held is None:
+            return self.keeping.held(capture, named)
+        return held if held.count else None
 
     def _changed(self, capture: Captured, old: Row | None, new: Row | None) -> list[Change]:
         if capture.table.key:
@@ -209,17 +209,16 @@ class Translation:
     def _put(self, capture: Captured, old: Row | None, new: Row | None) -> None:
         """One row a key, at most."""
         if old is not None:
-            self._written[capture.oid, capture.key(old)] = None
+            self._written[capture.oid, capture.key(old)] = Held(old, 0)
         if new is not None:
             self._written[capture.oid, capture.key(new)] = Held(new, 1)
 
     def _count(self, capture: Captured, row: Row | None, by: int) -> None:
         """Equal rows are told apart by nobody."""
         if row is not None:
-            key = capture.key(row)
-            held = self._held(capture, key)
+            held = self._held(capture, capture.named(row))
             count = (held.count if held is not None else 0) + by
-            self._written[capture.oid, key] = Held(row, count) if count > 0 else None
+            self._written[capture.oid, capture.key(row)] = Held(row, max(count, 0))
 
     # Shapes
 
@@ -271,20 +270,17 @@ class Translation:
         after = Table(table.name, (*table.columns, *added), table.key, table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
         wider = Captured(capture.oid, after, tuple(types), identity, capture.since, file, capture.parts)
-        if not table.key:
+        if table.key:
+            self.keeping.reshape(position, wider)
+        else:
             self._rekey(capture, wider, position)
-        self.keeping.reshape(position, wider)
         return SchemaChange(self.reported, table, after, f"columns were added to table {table.name}")
 
     def _rekey(self, capture: Captured, wider: Captured, position: int) -> None:
         """Rows that are their own keys have other keys now."""
         self._keep(position)
-        rows = list(self.keeping.all(capture))
-        written: dict[tuple[int, bytes], Held | None] = {(capture.oid, key): None for key, _ in rows}
-        for _, held in rows:
-            row = wider.padded(held.row)
-            written[capture.oid, wider.key(row)] = Held(row, held.count)
-        self.keeping.write(position, written)
+        rows = [Held(wider.padded(held.row), held.count) for held in self.keeping.all(capture)]
+        self.keeping.rewrite(position, wider, rows)
 
 
 def _unknown_row(capture: Captured) -> SourceError:

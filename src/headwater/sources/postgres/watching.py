@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.keeping import Captured
+from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.publishing import lack, published, unpublish
 from headwater.sources.postgres.sessions import Connection, Sessions
 from headwater.sources.postgres.shape import Shape, read_shapes
