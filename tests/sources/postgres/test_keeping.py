@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ EXACTLY = _captured((_NUMBER, _A), (0,), ("id",))
 BOTH = _captured((_ID, _A), (1, 0), ("a", "id"))
 KEYLESS = _captured((_NUMBER, _AT), (0, 1), ())
 _IDS = st.integers(0, 12)
-_ROWS = {
+_ROWS: dict[str, tuple[Captured, st.SearchStrategy[Any]]] = {
     "keyed": (KEYED, st.tuples(_IDS, st.sampled_from(["", "x", None]))),
     "numeric": (EXACTLY, st.tuples(st.sampled_from([Decimal(n) for n in ("1", "1.0", "2", "3.50")]), st.just("x"))),
     "both": (BOTH, st.tuples(_IDS, st.sampled_from("xyz"))),

@@ -1,4 +1,7 @@
-"""A captured table in one shape: what tells its rows apart, and how a row that is older than its columns reads. Pure."""
+"""A captured table in one shape: what tells its rows apart, and how a row reads that is older than its columns.
+
+Pure.
+"""
 
 from __future__ import annotations
 

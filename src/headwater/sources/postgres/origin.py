@@ -21,8 +21,8 @@ from headwater.model.errors import SourceError
 from headwater.model.schema import Table
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.binding import bound
-from headwater.sources.postgres.copying import batches
 from headwater.sources.postgres.captured import Captured
+from headwater.sources.postgres.copying import batches
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen

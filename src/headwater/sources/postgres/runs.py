@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -232,7 +233,7 @@ def merged(runs: Sequence[Run], keyed: Keyed, *, is_whole: bool, adds: bool = Fa
     """
     pieces = max(1, sum(run.size for run in runs) // CHUNK_ROWS)
     bounds = [*(piece * ((1 << 64) // pieces) for piece in range(pieces)), 1 << 64]
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         slices = [one for run in reversed(runs) for one in _slices(run, low, high)]
         chunk = _merged(slices, keyed, is_whole, adds)
         if len(chunk.hash):

@@ -1,5 +1,5 @@
-"""The durable part of what a PostgreSQL source keeps: captured tables in their shapes and the runs of their rows, as files
-of one directory, at one position.
+"""The durable part of what a PostgreSQL source keeps: captured tables in their shapes and the runs of their rows, as
+files of one directory, at one position.
 
 Files are never altered. A manifest names those that count, and is replaced in one piece; the others are removed. It
 knows nothing of what is not settled yet.
