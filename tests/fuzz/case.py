@@ -171,7 +171,7 @@ def possible(case: Case) -> Case:
         match event:
             case Commit():
                 fitting = tuple(_fitted(change, rows.tables) for change in event.changes)
-                event = rows.commit(Commit(coalesce(Transaction(0, fitting), rows.tables).changes))
+                event = rows.commit(Commit(tuple(coalesce(Transaction(0, fitting), rows.tables).changes)))
             case Alter(table):
                 if table not in rows.tables:
                     continue

@@ -112,7 +112,7 @@ class Drawing:
         changes = [
             one for table in touched for _ in range(self.chance.random.randint(1, most)) for one in self._changes(table)
         ]
-        return Commit(coalesce(Transaction(0, tuple(changes)), self.rows.tables).changes)
+        return Commit(tuple(coalesce(Transaction(0, tuple(changes)), self.rows.tables).changes))
 
     def _tables(self) -> list[Table]:
         named = sorted({name for reads in self.reads for name in reads})

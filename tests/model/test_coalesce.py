@@ -96,7 +96,7 @@ def test_net_changes_lead_to_the_same_rows(history: tuple[dict[int, str], list[C
         rows.update([change.new for change in reduced if change.new])
         assert +rows == +after
         assert not any(same(change.old, change.new) for change in reduced)
-        assert_once(reduced, table)
+        assert_once(tuple(reduced), table)
 
 
 def assert_once(changes: tuple[Change, ...], table: Table) -> None:

@@ -27,6 +27,7 @@ from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.model.stretch import columns_of, stretches
 from headwater.model.value import PLAIN, FewRows, Row, to_array
 
 _PREFIX = struct.Struct("<4sI")
@@ -105,12 +106,17 @@ def encode_frames(
     """The payloads that hold these transactions, each within the limits; a transaction over them comes in parts.
 
     Transactions are coalesced: one change per row. One without changes only tells a position.
-    A single change larger than `frame_bytes_max` is a part of its own, as large as it is.
+    A single change larger than `frame_bytes_max` is a part of its own, as large as it is. Transactions that come as
+    columns have frames of their own.
     """
-    encode = functools.partial(_encode_body, tables=tables, partitions=partitions)
+    by_rows = functools.partial(_encode_body, tables=tables, partitions=partitions)
     count = min(limits.frame_transactions_max, _ORDINALS_MAX)
-    groups = (transactions[at : at + count] for at in range(0, len(transactions), count))
-    return [frame for group in groups for frame in _frames(group, encode, limits.frame_bytes_max)]
+    frames: list[bytes] = []
+    for has_columns, neighbours in stretches(transactions):
+        encode = _encode_columns if has_columns and partitions == 1 else by_rows
+        for at in range(0, len(neighbours), count):
+            frames += _frames(neighbours[at : at + count], encode, limits.frame_bytes_max)
+    return frames
 
 
 def decode_frame(
@@ -175,7 +181,7 @@ def _split(changes: Sequence[Change], position: int, body: _Body, encode: _Encod
         return [body]
     bodies: list[_Body] = []
     for piece in _pieces(changes, body.size / bytes_max):
-        smaller = encode([Transaction(position, tuple(piece))])
+        smaller = encode([Transaction(position, piece)])
         bodies += _split(piece, position, smaller, encode, bytes_max)
     return bodies
 
@@ -241,6 +247,17 @@ def _encode_body(transactions: Sequence[Transaction], tables: Mapping[str, Table
         span = body.place(_rows_batch(rows, layout), layout.written)
         renames = body.place(_renames_batch(rows.renames), _RENAMES_WRITTEN) if rows.renames else None
         body.sections.append(_SectionHeader(name, partition, table.schema_id, span, renames))
+    return body
+
+
+def _encode_columns(transactions: Sequence[Transaction]) -> _Body:
+    """Of one stretch, without making rows. No key of it changes, so there are no renames."""
+    body = _Body()
+    for columns in columns_of(transactions):
+        layout = _layout(columns.table)
+        arrays = [*columns.images.columns, pa.array(columns.ordinals), pa.array(columns.diffs)]
+        span = body.place(pa.RecordBatch.from_arrays(arrays, schema=layout.schema), layout.written)
+        body.sections.append(_SectionHeader(columns.table.name, 0, columns.table.schema_id, span, None))
     return body
 
 

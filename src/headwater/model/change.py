@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.model.value import Row
@@ -18,7 +19,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One source transaction: its changes as they were made, and the source's position just after its commit."""
+    """One source transaction: its changes as they were made, and the source's position just after its commit.
+
+    The changes are a tuple, or those of a `Stretch`."""
 
     position: int
-    changes: tuple[Change, ...]
+    changes: Sequence[Change]

@@ -20,6 +20,7 @@ from headwater.model.coalesce import coalesce
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
+from headwater.model.stretch import Part
 from headwater.pipeline.records import Schema, decode_control, encode_control, position_of
 from headwater.sources.source import SchemaChange, Source
 
@@ -129,6 +130,8 @@ class Capture:
             self._moved.notify_all()
 
     def _net(self, transaction: Transaction) -> Transaction:
+        if isinstance(transaction.changes, Part):  # net as it comes
+            return Transaction(transaction.position, transaction.changes.among(self.tables))
         known = tuple(change for change in transaction.changes if change.table in self.tables)
         return coalesce(Transaction(transaction.position, known), self.tables)
 

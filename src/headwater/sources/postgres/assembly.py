@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -32,9 +32,12 @@ from headwater.sources.postgres.pgoutput import (
     Truncate,
     Update,
 )
+from headwater.sources.postgres.plain import Plain, spans
 
 Said = Relation | Insert | Update | Delete | Truncate | Emitted
 SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into a file
+HELD_BYTES_MAX = 64 << 20  # of one plain transaction that is not whole; more than that is decoded as it comes
+PLAIN_MIN = 100  # messages, below which one by one is sooner
 _LENGTH = struct.Struct(">I")
 _ROWS = frozenset({b"I", b"U", b"D"})
 
@@ -78,11 +81,30 @@ class Assembly:
         self._said: list[Said] = []
         self._open: dict[int, _UnderWay] = {}
         self._block: _UnderWay | None = None
+        self._held: list[bytes] = []
 
     @property
     def under_way(self) -> bool:
         """Part of a transaction has come, and the rest has not."""
         return self._begun is not None
+
+    def take_all(self, payloads: Sequence[bytes]) -> Iterator[list[Committed] | Plain]:
+        """The transactions that the messages complete, in order. Many plain ones that follow one another are left as
+        they came; one that may yet be plain is held back until the rest of it is there."""
+        waiting = [*self._held, *payloads]
+        found = spans(waiting)
+        rest = found.rest if sum(map(len, waiting[found.rest :])) < HELD_BYTES_MAX else len(waiting)
+        self._held = waiting[rest:]
+        at = 0
+        for begin, end in found.whole:
+            if end - begin >= PLAIN_MIN:
+                yield self.take_each(waiting[at:begin])
+                yield Plain(waiting[begin:end])
+                at = end
+        yield self.take_each(waiting[at:rest])
+
+    def take_each(self, payloads: Sequence[bytes]) -> list[Committed]:
+        return [done for payload in payloads if (done := self.take(payload)) is not None]
 
     def take(self, payload: bytes) -> Committed | None:
         """The transaction that the message completes, if it does."""

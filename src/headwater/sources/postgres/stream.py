@@ -10,14 +10,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.assembly import Assembly, Committed
+from headwater.sources.postgres.assembly import PLAIN_MIN, Assembly, Committed
+from headwater.sources.postgres.columnar import Odd
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.placing import Recent, Seen
+from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
 from headwater.sources.postgres.sessions import Sessions
 from headwater.sources.postgres.translating import Item, Look, Translation
@@ -189,17 +192,50 @@ class Stream:
 
     def _received(self, received: Received) -> None:
         try:
-            committed = [done for payload in received.payloads if (done := self._assembly.take(payload)) is not None]
-            wanted = (place for one in committed for place in self.translation.places(one))
-            with self._keeping.looking_ahead(wanted):
-                for one in committed:
-                    self._commit(one)
+            for is_plain, some in groupby(
+                self._assembly.take_all(received.payloads), lambda one: isinstance(one, Plain)
+            ):
+                if is_plain:
+                    for one in some:
+                        self._commit_plain(one)
+                else:
+                    self._commit_all(list(some))
         except BaseException:
             self._disconnect()
             raise
         self.position = max(self.position, received.upto)
         if self._replication is not None and self._committed <= self._durable:
             self._replication.pass_over(self.position)  # nothing of ours lies in between
+
+    def _commit_plain(self, plain: Plain) -> None:
+        """As columns, but for those transactions that must be read row by row."""
+        try:
+            transactions = self.translation.columns(plain, self.position)
+        except Odd as odd:
+            self._commit_odd(plain, odd)
+            return
+        for position, xid in zip(plain.positions.tolist(), plain.xids.tolist(), strict=True):
+            self._recent.add(position, xid)
+        self.position = self._committed = max(self.position, int(plain.positions[-1]))
+        self._waiting.extend(_Waiting(one.position, one) for one in transactions)
+        self._rows += sum(len(one.changes) for one in transactions)
+
+    def _commit_odd(self, plain: Plain, odd: Odd) -> None:
+        """Those that are not odd get another chance, in order, where they are still many."""
+        places = range(len(plain.positions))
+        for is_odd, group in groupby(places, lambda place: not odd.transactions or place in odd.transactions):
+            some = list(group)
+            part = plain.between(some[0], some[-1] + 1)
+            if is_odd or len(part.payloads) < PLAIN_MIN:
+                self._commit_all(list(Assembly().take_each(part.payloads)))
+            else:
+                self._commit_plain(part)
+
+    def _commit_all(self, committed: Sequence[Committed]) -> None:
+        wanted = (place for one in committed for place in self.translation.places(one))
+        with self._keeping.looking_ahead(wanted):
+            for one in committed:
+                self._commit(one)
 
     def _commit(self, committed: Committed) -> None:
         if committed.position <= self.position:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
@@ -16,6 +18,7 @@ from headwater.model.value import Row, Value
 from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
 from headwater.sources.postgres.captured import Captured, Held
+from headwater.sources.postgres.columnar import Followed, Odd, Unknown, fits, translated
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
@@ -28,6 +31,7 @@ from headwater.sources.postgres.pgoutput import (
     Truncate,
     Update,
 )
+from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
 from headwater.sources.postgres.types import BUILT_IN, Parse, Types
 from headwater.sources.source import SchemaChange
@@ -85,6 +89,32 @@ class Translation:
         self.reported = committed.position
         kept = _in_shape(changes, items) if items else changes
         return [*items, Transaction(committed.position, tuple(kept))] if kept else items
+
+    def columns(self, plain: Plain, after: int) -> list[Transaction]:
+        """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises `Odd` where
+        they must be read row by row, before anything has changed."""
+        tables = {oid: self._followed(oid) for oid in np.unique(plain.oids).tolist() if self._concerns(oid)}
+        try:
+            done = translated(plain, tables, after)
+        except Unknown as unknown:
+            raise _unknown_row(self.keeping.captures[unknown.oid]) from None
+        positions = done.stretch.positions
+        if positions:
+            self.keeping.write_runs(positions[0], positions[-1], done.runs)
+        self.reported = max(self.reported, int(plain.positions[-1]))
+        return done.stretch.transactions()
+
+    def _concerns(self, oid: int) -> bool:
+        if oid in self.waiting:
+            raise Odd
+        return oid in self.keeping.captures
+
+    def _followed(self, oid: int) -> Followed:
+        capture, known = self.keeping.captures[oid], self._known.get(oid)
+        if known is None or not fits(capture) or len(known.parsers) != len(capture.table.columns):
+            raise Odd
+        self.keeping.freeze()
+        return Followed(self.keeping.keyed(capture), known.parsers, self.keeping.layers(oid))
 
     def begin(self, oid: int) -> None:
         """The rows of the table are being read: what is said of it waits."""

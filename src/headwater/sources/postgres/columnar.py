@@ -1,0 +1,235 @@
+"""From many plain transactions to what every source reports, as columns: old images are found and new ones read for all
+rows at once.
+
+It gives what `translating` gives row by row, coalesced. Where that takes more than one look at a row (it is touched
+twice in a transaction, its key changes, a large value is left out) it says so, and the transactions take that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.model.keys import Uint64s
+from headwater.model.stretch import Stretch, TableChanges
+from headwater.sources.postgres.captured import Captured
+from headwater.sources.postgres.cells import batch_of, cells_at, refuse_behind
+from headwater.sources.postgres.plain import Ints, Plain
+from headwater.sources.postgres.runs import (
+    Chunk,
+    Found,
+    Keyed,
+    Run,
+    concatenated,
+    equal_to_the_bit,
+    find,
+)
+from headwater.sources.postgres.types import Parse
+
+Bools = npt.NDArray[np.bool_]
+_INSERT, _UPDATE, _DELETE = b"IUD"
+_KEY, _WHOLE = b"KO"
+_TAG, _CELLS = 5, 6  # where in a message they stand
+_LONG = (pa.large_string(), pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Exception):
+    """A row of the table changed that is not among those we know."""
+
+    oid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Odd(Exception):
+    """Transactions that must be read row by row, by their places; none: all of them."""
+
+    transactions: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A table as columns need it: the runs of its rows, oldest first, and how its values read."""
+
+    keyed: Keyed
+    parsers: Sequence[Parse]
+    layers: Sequence[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """What is reported, and the rows that are left, by table."""
+
+    stretch: Stretch
+    runs: dict[int, Run]
+
+
+def fits(capture: Captured) -> bool:
+    """Whether the table's rows are told apart by its key, and by nothing else."""
+    table = capture.table
+    return bool(table.key) and {table.index(name) for name in table.key} == set(capture.identity)
+
+
+def translated(plain: Plain, tables: dict[int, Followed], after: int) -> Translated:
+    """The transactions that lie behind `after` and touch these tables."""
+    chosen = {}
+    for oid, table in tables.items():
+        since = max(after, table.keyed.capture.since)
+        rows = np.flatnonzero((plain.oids == oid) & (plain.positions[plain.tx] > since))
+        if rows.size:
+            chosen[oid] = rows
+    touched = np.unique(np.concatenate([np.empty(0, np.int64), *(plain.tx[rows] for rows in chosen.values())]))
+    read = {oid: _Read(plain, rows, tables[oid]) for oid, rows in chosen.items()}
+    done = {oid: one.changes(touched) for oid, one in read.items()}
+    stretch = Stretch(plain.positions[touched].tolist(), tuple(done.values()))
+    return Translated(stretch, {oid: one.run() for oid, one in read.items()})
+
+
+class _Read:
+    """The changes of one table, in order."""
+
+    def __init__(self, plain: Plain, rows: Ints, table: Followed) -> None:
+        self.keyed, self.layers = table.keyed, table.layers
+        self.tx, kinds = plain.tx[rows], plain.kinds[rows]
+        tags = plain.data[plain.at[rows] + _TAG]
+        self.has_new, self.has_old = kinds != _DELETE, (tags == _KEY) | (tags == _WHOLE)
+        self.is_whole = tags == _WHOLE
+        self.needs_old = (kinds != _INSERT) & ~self.is_whole
+        self._refuse((kinds == _UPDATE) & (tags == _KEY))
+        self._read(plain, rows, table)
+        self.hash, self.names = self._named()
+        self.order = np.argsort(self.hash, kind="stable")
+        self.before = self._before()
+
+    def _refuse(self, odd: Bools) -> None:
+        """Rows that are not for us."""
+        if odd.any():
+            raise Odd(frozenset(self.tx[odd].tolist()))
+
+    def _read(self, plain: Plain, rows: Ints, table: Followed) -> None:
+        """Old images first, where they were sent; behind them the new ones."""
+        columns = [(column.type, parse) for column, parse in zip(self.keyed.columns, table.parsers, strict=True)]
+        width, schema = len(columns), self.keyed.schema
+        at = plain.at[rows] + _CELLS
+        old = cells_at(plain, at[self.has_old], width)
+        at[self.has_old] = old.ends + 1
+        new = cells_at(plain, at[self.has_new], width)
+        unchanged = np.zeros(len(rows), np.bool_)
+        unchanged[self.has_old] |= old.unchanged
+        unchanged[self.has_new] |= new.unchanged
+        ends = at.copy()
+        ends[self.has_old] = old.ends
+        ends[self.has_new] = new.ends
+        refuse_behind(ends, plain.ends[rows])
+        self._refuse(unchanged)
+        only = None if self.is_whole.any() else self.keyed.places
+        self.old, self.new = batch_of(old, columns, schema, only), batch_of(new, columns, schema)
+        self.old_at, self.new_at = np.cumsum(self.has_old) - 1, np.cumsum(self.has_new) - 1
+
+    def _named(self) -> tuple[Uint64s, list[pa.Array]]:
+        """The keys of all changes: as they are after, or were before where nothing is left."""
+        names = self.keyed.names(self.new)
+        if not self.has_new.all():
+            place = np.where(self.has_new, self.new_at, self.new.num_rows + self.old_at)
+            pairs = zip(names, self.keyed.names(self.old), strict=True)
+            names = [pa.concat_arrays([new, old]).take(pa.array(place)) for new, old in pairs]
+        return self.keyed.hashes(names), names
+
+    def _before(self) -> Ints:
+        """Which change here was the last of the same row; -1 where this is the first."""
+        again = np.flatnonzero(self.hash[self.order[1:]] == self.hash[self.order[:-1]])
+        here, there = self.order[again + 1], self.order[again]
+        if again.size and not self._same(here, there).all():
+            raise Odd  # two keys of one hash
+        before = np.full(len(self.hash), -1, np.int64)
+        before[here] = there
+        twice = np.zeros(len(self.hash), np.bool_)
+        twice[here] = self.tx[here] == self.tx[there]
+        self._refuse(twice)
+        return before
+
+    def _same(self, here: Ints, there: Ints) -> Bools:
+        def taken(at: Ints) -> list[pa.Array]:
+            return [name.take(pa.array(at)) for name in self.names]
+
+        return self.keyed.same(taken(here), taken(there))
+
+    def _found(self) -> tuple[Found, Ints]:
+        """What the runs have of rows that are touched here for the first time; and whose each is."""
+        asked = np.flatnonzero(self.needs_old & (self.before < 0))
+        names = [name.take(pa.array(asked)) for name in self.names] if len(asked) < len(self.hash) else self.names
+        found = find(self.layers, self.keyed, self.hash[asked], names)
+        followed = self.before[self.needs_old & (self.before >= 0)]
+        if len(found.asked) < len(asked) or not self.has_new[followed].all():
+            raise Unknown(self.keyed.capture.oid)
+        return found, asked[found.asked]
+
+    def changes(self, touched: Ints) -> TableChanges:
+        found, owners = self._found()
+        pool = concatenated(self.keyed, [found.rows, self.old, self.new])
+        old, new = self._places(found.rows.num_rows, owners)
+        self._refuse_moved(pool, old, new)
+        kept = np.ones(len(old), np.bool_)
+        kept[_unchanged(pool, old, new)] = False
+        old, new = old[kept], new[kept]
+        images, diffs, starts = _interleaved(old, new)
+        begins = np.searchsorted(np.searchsorted(touched, self.tx[kept]), np.arange(len(touched) + 1))
+        return TableChanges(self.keyed.capture.table, pool.take(pa.array(images)), diffs, starts, begins)
+
+    def _places(self, found: int, owners: Ints) -> tuple[Ints, Ints]:
+        """Where among found, old and new rows the images of each change are; -1 where there is none."""
+        first = found + self.old.num_rows
+        new = np.where(self.has_new, first + self.new_at, -1)
+        old = np.where(self.is_whole, found + self.old_at, -1)
+        old[owners] = np.arange(found)
+        followed = self.needs_old & (self.before >= 0)
+        old[followed] = new[self.before[followed]]
+        return old, new
+
+    def _refuse_moved(self, pool: pa.RecordBatch, old: Ints, new: Ints) -> None:
+        """Rows that were sent whole may have had another key."""
+        asked = np.flatnonzero(self.is_whole & self.has_new)
+        if asked.size:
+            before, after = (_taken(pool, side[asked]) for side in (old, new))
+            moved = np.zeros(len(old), np.bool_)
+            moved[asked] = ~self.keyed.same(self.keyed.names(before), self.keyed.names(after))
+            self._refuse(moved)
+
+    def run(self) -> Run:
+        """What is left of each row."""
+        hash = self.hash[self.order]
+        last = np.ones(len(hash), np.bool_)
+        last[:-1] = hash[1:] != hash[:-1]
+        end = self.order[last]
+        there = self.has_new[end]
+        if there.all():
+            return Run.of([Chunk(hash[last], there.astype(np.int32), self.new_at[end], self.new)])
+        rows = concatenated(self.keyed, [self.new, self.old])
+        place = np.where(there, self.new_at[end], self.new.num_rows + self.old_at[end])
+        return Run.of([Chunk(hash[last], there.astype(np.int32), place, rows)])
+
+
+def _taken(rows: pa.RecordBatch, at: Ints) -> pa.RecordBatch:
+    return rows.take(pa.array(at))
+
+
+def _unchanged(pool: pa.RecordBatch, old: Ints, new: Ints) -> Ints:
+    """The updates that change nothing. Most differ in the first column that could tell."""
+    same = np.flatnonzero((old >= 0) & (new >= 0))
+    for column in sorted(pool.columns, key=lambda one: one.type in _LONG):
+        if same.size:
+            same = same[equal_to_the_bit(column.take(pa.array(old[same])), column.take(pa.array(new[same])))]
+    return same
+
+
+def _interleaved(old: Ints, new: Ints) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
+    """Old image before new, change after change: the places of the images, their signs, where each change begins."""
+    pairs = np.stack([old, new], axis=1)
+    there = pairs >= 0
+    diffs = np.broadcast_to(np.array([-1, 1], np.int8), pairs.shape)[there]
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))])
+    return pairs[there], diffs, starts
