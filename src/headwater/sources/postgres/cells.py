@@ -112,13 +112,18 @@ def _cast(type: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     return lambda texts: _as_text(texts).cast(type)
 
 
+def _times(texts: pa.Array) -> pa.Array:
+    """Arrow reads no time of day, but one of the first day."""
+    first, nothing = pa.scalar("1970-01-01 ", pa.large_string()), pa.scalar("", pa.large_string())
+    moments = pc.binary_join_element_wise(first, _as_text(texts), nothing)
+    return moments.cast(pa.timestamp("us")).view(pa.int64()).view(Type.TIME.arrow)
+
+
 _READERS: dict[Type, Callable[[pa.Array], pa.Array]] = {
+    Type.TIME: _times,
     Type.BOOLEAN: lambda texts: pc.equal(texts, pa.scalar(b"t", pa.large_binary())),
     **dict.fromkeys((Type.TEXT, Type.NUMERIC, Type.UUID, Type.JSON), _as_text),
-    **{
-        type: _cast(type.arrow)
-        for type in (Type.INTEGER, Type.REAL, Type.DATE, Type.TIME, Type.TIMESTAMP, Type.TIMESTAMPTZ)
-    },
+    **{type: _cast(type.arrow) for type in (Type.INTEGER, Type.REAL, Type.DATE, Type.TIMESTAMP, Type.TIMESTAMPTZ)},
 }
 
 

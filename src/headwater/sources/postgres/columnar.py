@@ -37,18 +37,20 @@ _TAG, _CELLS = 5, 6  # where in a message they stand
 _LONG = (pa.large_string(), pa.large_binary())
 
 
-@dataclass(frozen=True, slots=True)
 class Unknown(Exception):
     """A row of the table changed that is not among those we know."""
 
-    oid: int
+    def __init__(self, oid: int) -> None:
+        super().__init__(oid)
+        self.oid = oid
 
 
-@dataclass(frozen=True, slots=True)
 class Odd(Exception):
     """Transactions that must be read row by row, by their places; none: all of them."""
 
-    transactions: frozenset[int] = frozenset()
+    def __init__(self, transactions: frozenset[int] = frozenset()) -> None:
+        super().__init__(transactions)
+        self.transactions = transactions
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from headwater.sources.postgres.captured import Captured, Held
 from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_rows
 from headwater.sources.postgres.shelf import Shelf
 
+TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
 _AHEAD = 16  # keys, below which one by one is sooner
 
 _Key = tuple[int, bytes]
@@ -170,7 +171,18 @@ class Keeping:
     def write_runs(self, first: int, position: int, runs: Mapping[int, Run]) -> None:
         """What the transactions from `first` to `position` left behind. Nothing was written since `freeze`."""
         self._unsettled.append(_Unsettled(first, position, runs=dict(runs)))
+        while len(self._unsettled) > 1 and _belong_together(self._unsettled[-2], self._unsettled[-1]):
+            newer, older = self._unsettled.pop(), self._unsettled.pop()
+            self._unsettled.append(self._together(older, newer))
         self._fresh = {}
+
+    def _together(self, older: _Unsettled, newer: _Unsettled) -> _Unsettled:
+        """What would settle in two steps settles in one: fewer runs are to be searched until then."""
+        runs = older.runs | newer.runs
+        for oid in older.runs.keys() & newer.runs.keys():
+            both, keyed = [older.runs[oid], newer.runs[oid]], self.keyed(self.captures[oid])
+            runs[oid] = Run.of(merged(both, keyed, is_whole=False))
+        return _Unsettled(older.first, newer.position, runs=runs)
 
     def rewrite(self, position: int, capture: Captured, rows: Sequence[Held]) -> None:
         """A table has another shape, and these rows in it, from the transaction at `position` on."""
@@ -247,6 +259,14 @@ class Keeping:
         self._latest.clear()
         self._fresh = {}
         self.captures = self._shelf.captures
+
+
+def _belong_together(older: _Unsettled, newer: _Unsettled) -> bool:
+    """Runs of much the same size become one, up to a size: what is larger would settle late."""
+    if not (older.runs and newer.runs) or older.captures or newer.captures or older.rewritten:
+        return False
+    sizes = [sum(run.size for run in one.runs.values()) for one in (older, newer)]
+    return sizes[0] < 2 * sizes[1] and sum(sizes) < TOGETHER_ROWS_MAX
 
 
 def rows_of(batch: pa.RecordBatch, table: Table) -> Iterator[Row]:

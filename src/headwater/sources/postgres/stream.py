@@ -192,14 +192,11 @@ class Stream:
 
     def _received(self, received: Received) -> None:
         try:
-            for is_plain, some in groupby(
-                self._assembly.take_all(received.payloads), lambda one: isinstance(one, Plain)
-            ):
-                if is_plain:
-                    for one in some:
-                        self._commit_plain(one)
+            for some in self._assembly.take_all(received.payloads):
+                if isinstance(some, Plain):
+                    self._commit_plain(some)
                 else:
-                    self._commit_all(list(some))
+                    self._commit_all(some)
         except BaseException:
             self._disconnect()
             raise
@@ -227,7 +224,7 @@ class Stream:
             some = list(group)
             part = plain.between(some[0], some[-1] + 1)
             if is_odd or len(part.payloads) < PLAIN_MIN:
-                self._commit_all(list(Assembly().take_each(part.payloads)))
+                self._commit_all(Assembly().take_each(part.payloads))
             else:
                 self._commit_plain(part)
 
