@@ -14,11 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.log.frame import decode_frame, encode_frames
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.errors import SourceError
+from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
 from headwater.model.stretch import Part
+from headwater.model.value import from_array
 from headwater.sources.postgres import assembly, stream
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.keeping import Keeping
@@ -214,6 +217,22 @@ def _said(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[tuple[int, dic
     return [(item.position, _by_table(coalesce(item, tables).changes)) for item in items]
 
 
+def _logged(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[Any]:
+    """What a reader of the log would find, in frames that are too small for most transactions."""
+    tables = {shape.capture.table.name: shape.capture.table for shape in shapes}
+    net = [item if isinstance(item.changes, Part) else coalesce(item, tables) for item in items]
+    found: list[Any] = []
+    for frame in map(decode_frame, encode_frames(net, tables, limits=Limits(frame_bytes_max=1500))):
+        for section in frame.sections:
+            *columns, tx, diff = section.batch.columns
+            types = [column.type for column in tables[section.table].columns]
+            rows = zip(*(from_array(one, type) for one, type in zip(columns, types, strict=True)), strict=True)
+            positions = [frame.positions[at] for at in tx.to_pylist()]
+            images = zip(positions, diff.to_pylist(), map(exact, rows), strict=True)
+            found += [(section.table, section.schema_id, *image) for image in images]
+    return sorted(found, key=lambda one: one[:3])
+
+
 def _by_table(changes: Sequence[Change]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for change in changes:
@@ -248,12 +267,15 @@ def _follow(chance: Random, one: Path, two: Path, shapes: Sequence[Shaped], payl
     rows._commit_all(assembly.Assembly().take_each(payloads))
     columns, kept_columns = _stream(two, shapes)
     found: list[Any] = []
+    logged: list[Any] = []
     at = 0
     while at < len(payloads):
         size = chance.randrange(1, len(payloads) + 1)
         columns._received(Received(payloads[at : at + size], 0))
         at += size
-        found += _said(columns.take(found[-1][0] if found else 0, 1 << 30), shapes)
+        items = columns.take(found[-1][0] if found else 0, 1 << 30)
+        logged += _logged(items, shapes)
+        found += _said(items, shapes)
         match chance.choice(["go on", "go on", "settle", "settle", "tidy", "again"]):
             case "settle":
                 kept_columns.settle(chance.randrange(columns.position + 1))
@@ -264,7 +286,9 @@ def _follow(chance: Random, one: Path, two: Path, shapes: Sequence[Shaped], payl
                 at = 0
             case _:
                 pass
-    assert found == _said(rows.take(0, 1 << 30), shapes)
+    expected = rows.take(0, 1 << 30)
+    assert sorted(logged, key=lambda one: one[:3]) == _logged(expected, shapes)
+    assert found == _said(expected, shapes)
     assert _kept(kept_columns, shapes) == _kept(kept_rows, shapes)
 
 
@@ -296,7 +320,14 @@ def test_columns_are_used_and_made_into_rows_only_when_looked_at(tmp_path: Path,
 def test_a_row_that_is_not_known(tmp_path: Path, always: None, said: Message) -> None:
     shape = Shaped(1, (23, 25), (0,), "d")
     columns, _ = _stream(tmp_path, [shape])
-    messages = [Begin(100, 0, 1), shape.relation, Commit(100, 100, 0), Begin(200, 0, 1), said, Commit(200, 200, 0)]
+    messages: list[Message] = [
+        Begin(100, 0, 1),
+        shape.relation,
+        Commit(100, 100, 0),
+        Begin(200, 0, 1),
+        said,
+        Commit(200, 200, 0),
+    ]
     with pytest.raises(SourceError, match="not among those we know"):
         columns._received(Received([written(message) for message in messages], 0))
 
@@ -305,7 +336,7 @@ def test_a_row_that_is_not_known(tmp_path: Path, always: None, said: Message) ->
 def test_a_row_that_ends_behind_its_message(tmp_path: Path, always: None, cut: int) -> None:
     shape = Shaped(1, (23, 25), (0,), "d")
     columns, _ = _stream(tmp_path, [shape])
-    messages = [Begin(100, 0, 1), shape.relation, Commit(100, 100, 0)]
+    messages: list[Message] = [Begin(100, 0, 1), shape.relation, Commit(100, 100, 0)]
     columns._received(Received([written(message) for message in messages], 0))
     row = written(Insert(0, 1, (b"9", b"xyz")))[:-cut]
     with pytest.raises(SourceError):
