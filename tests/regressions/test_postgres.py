@@ -8,7 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headwater.model.errors import SourceError
+from headwater.model.change import Transaction
+from headwater.model.errors import LimitExceeded, SourceError
+from headwater.sources.postgres.keeping import rows_of
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.sessions import Connection
@@ -120,6 +122,39 @@ def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
             monkeypatch.setattr(source, "_seen", truncating)
             assert source.query("SELECT count(*) AS n FROM v").rows == [(2,)]
             with source.snapshot("t") as snapshot:
-                assert [row for rows in snapshot.rows() for row in rows] == [(1,), (2,)]
+                assert [row for batch in snapshot for row in rows_of(batch, snapshot.table)] == [(1,), (2,)]
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize("count", [1, 300], ids=["rows", "columns"])
+def test_a_time_too_far_to_be_held_ends_its_table_and_no_other(url: str, tmp_path: Path, count: int) -> None:
+    """It was found when the frame was written, again and again: nothing was captured any more."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    try:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
+            db.execute("CREATE TABLE other (id int PRIMARY KEY)")
+            source.capture("t")
+            source.capture("other")
+            after = source.position()
+            db.execute("INSERT INTO t VALUES (1, 'infinity'), (2, '9999-12-31')")
+            with db.transaction():
+                db.execute("INSERT INTO other SELECT generate_series(1, %s)", (count,))
+                db.execute("INSERT INTO t SELECT 2 + n, '294276-01-01' FROM generate_series(1, %s) n", (count,))
+            db.execute("INSERT INTO t VALUES (0, NULL)")
+            db.execute("INSERT INTO other VALUES (0)")
+            told = drained(source, after)
+            first, ended, second, third = (item for item in told if isinstance(item, SchemaChange) or item.changes)
+            assert isinstance(ended, SchemaChange)
+            assert ended.after is None
+            assert "294246" in ended.reason
+            changed = [one for one in (first, second, third) if isinstance(one, Transaction)]
+            assert [{change.table for change in one.changes} for one in changed] == [{"t"}, {"other"}, {"other"}]
+            assert [len(one.changes) for one in changed] == [2, count, 1]
+            source.forget(third.position)
+            with pytest.raises(LimitExceeded, match="294246"):
+                source.capture("t")
     finally:
         source.close()

@@ -204,8 +204,8 @@ class Keeping:
         by_table: dict[int, list[Held]] = defaultdict(list)
         for (oid, _), held in written.items():
             by_table[oid].append(held)
-        for oid, rows in by_table.items():
-            yield oid, run_of_rows(self.keyed(self.captures[oid]), rows)
+        for oid in by_table.keys() & self.captures.keys():  # a transaction may end a table that it changed before
+            yield oid, run_of_rows(self.keyed(self.captures[oid]), by_table[oid])
 
     # Settling
 

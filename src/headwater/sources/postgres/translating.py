@@ -6,6 +6,7 @@ columns that are new.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -33,7 +34,7 @@ from headwater.sources.postgres.pgoutput import (
 )
 from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
-from headwater.sources.postgres.types import BUILT_IN, Parse, Types
+from headwater.sources.postgres.types import BUILT_IN, Parse, Types, Unreadable
 from headwater.sources.source import SchemaChange
 
 Item = Transaction | SchemaChange
@@ -70,21 +71,23 @@ class Translation:
                 cells = said.new if isinstance(said, Update) and said.old is None else said.old
                 if capture is not None and cells is not None and not said.old_is_whole:
                     parsers = self._known[said.oid].parsers
-                    yield capture, [_value(cells[place], parsers[place]) for place in capture.identity]
+                    with contextlib.suppress(Unreadable):
+                        yield capture, [_value(cells[place], parsers[place]) for place in capture.identity]
 
     def items(self, committed: Committed) -> list[Item]:
         """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
         items: list[Item] = []
         changes: list[Change] = []
         for said in committed.said:
-            if isinstance(said, Update) and said.old is None:
-                changes += self._updated(said, committed.position)
-            elif isinstance(said, Relation):
+            if isinstance(said, Relation):
                 items += self._described(said, committed.position)
             elif isinstance(said, Emitted):
                 self.heard_ddl = self.heard_ddl or said.prefix == PREFIX
             else:
-                changes += self._changes(said, committed.position)
+                try:
+                    changes += self._said(said, committed.position)
+                except Unreadable as error:
+                    items.append(self._unreadable(said, error, committed.position))
         self._keep(committed.position)
         self.reported = committed.position
         kept = _in_shape(changes, items) if items else changes
@@ -96,6 +99,8 @@ class Translation:
         tables = {oid: self._followed(oid) for oid in np.unique(plain.oids).tolist() if self._concerns(oid)}
         try:
             done = translated(plain, tables, after)
+        except Unreadable:
+            raise Odd from None  # row by row it is found which
         except Unknown as unknown:
             raise _unknown_row(self.keeping.captures[unknown.oid]) from None
         positions = done.stretch.positions
@@ -152,6 +157,16 @@ class Translation:
         self._written = {}
 
     # Rows
+
+    def _said(self, said: Insert | Update | Delete | Truncate, position: int) -> Sequence[Change]:
+        if isinstance(said, Update) and said.old is None:
+            return self._updated(said, position)
+        return self._changes(said, position)
+
+    def _unreadable(self, said: Insert | Update | Delete | Truncate, error: Unreadable, position: int) -> SchemaChange:
+        assert not isinstance(said, Truncate)
+        capture = self.keeping.captures[said.oid]
+        return self.ended(capture, f"table {capture.table.name} cannot be followed: {error.message}", position)
 
     def _changes(self, said: Insert | Update | Delete | Truncate, position: int) -> list[Change]:
         if isinstance(said, Truncate):

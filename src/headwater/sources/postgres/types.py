@@ -27,8 +27,9 @@ from uuid import UUID
 
 from psycopg import postgres
 
+from headwater.model.errors import LimitExceeded
 from headwater.model.interval import Interval
-from headwater.model.moments import read_date, read_moment, read_moment_utc, read_time
+from headwater.model.moments import Moment, moment_us_of, read_date, read_moment, read_moment_utc, read_time
 from headwater.model.natural import Range
 from headwater.model.packing import pack_number
 from headwater.model.value import Type, Value
@@ -42,6 +43,25 @@ _ESCAPE = re.compile(r"\\(.)", re.S)
 
 def _bytea(text: bytes) -> bytes:
     return bytes.fromhex(text[2:].decode())
+
+
+class Unreadable(LimitExceeded):
+    """A value that lies behind what we can hold."""
+
+
+def _moment(read: Callable[[str], Moment]) -> Parse:
+    """What is too far is told here, where its table is known, and not when it is written."""
+
+    def parse(text: bytes) -> Value:
+        moment = read(text.decode())
+        if isinstance(moment, Verbatim):
+            try:
+                moment_us_of(moment)
+            except OverflowError as error:
+                raise Unreadable(str(error), hint="keep such times as text or as infinity") from None
+        return moment
+
+    return parse
 
 
 def _reading(read: Callable[[str], Value]) -> Parse:
@@ -62,8 +82,8 @@ _KNOWN: dict[int, tuple[Type, Parse]] = {
     1700: (Type.NUMERIC, _reading(Decimal)),
     1082: (Type.DATE, _reading(read_date)),
     1083: (Type.TIME, _reading(read_time)),
-    1114: (Type.TIMESTAMP, _reading(read_moment)),
-    1184: (Type.TIMESTAMPTZ, _reading(read_moment_utc)),
+    1114: (Type.TIMESTAMP, _moment(read_moment)),
+    1184: (Type.TIMESTAMPTZ, _moment(read_moment_utc)),
     1186: (Type.INTERVAL, _reading(Interval.parse)),
     2950: (Type.UUID, _reading(UUID)),
 }
