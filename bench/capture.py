@@ -1,9 +1,11 @@
 """`./dev bench capture`: how fast PostgreSQL's changes reach the log, beside the raw stream and beside decoding alone.
 
-One run on a server of its own: updates and inserts, taken from the slot's backlog by each in turn; the time from a
-commit to the durable log; what a writer (pgbench) loses while we capture; and the rate of a snapshot. Rates are by
-the CPU time of this process, so that a busy machine does not pass for a slow capture; rates by the clock stand beside
-them.
+One run on a server of its own: updates and inserts, taken from the backlog of a slot of its own by each in turn. The
+raw stream is received only; decoding alone receives and decodes, once row by row into typed values and once into typed
+columns, as capture does; capture receives, decodes, finds the old images, and makes both durable in the log. Then the
+time from a commit to the durable log; what a writer (pgbench) loses while we capture; and the rate of a snapshot. Rates
+are by the CPU time of this process, so that a busy machine does not pass for a slow capture; rates by the clock stand
+beside them.
 """
 
 from __future__ import annotations
@@ -29,13 +31,18 @@ from headwater.log.segment import SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
+from headwater.model.value import Type
 from headwater.pipeline.capture import Capture
 from headwater.sources.postgres import publishing
+from headwater.sources.postgres.assembly import Assembly
+from headwater.sources.postgres.cells import batch_of, cells_at
 from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.pgoutput import Decoder
+from headwater.sources.postgres.pgoutput import Decoder, Insert, Update
+from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Replication
 from headwater.sources.postgres.sessions import Sessions
+from headwater.sources.postgres.types import BUILT_IN, Parse
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 
 ROWS = 500_000
@@ -119,33 +126,78 @@ def _snapshot(source: PostgresSource) -> Line:
 
 
 def _rates(server: Postgres, source: PostgresSource, table: Table, scratch: Path) -> Iterator[Line]:
-    with server.connect() as db:
-        row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot('bench', 'pgoutput')").fetchone()
-        assert row is not None
-    replication = Replication(Sessions(server.url()), "bench", publishing.name_for(scratch / "data"), parse_lsn(row[0]))
+    publication = publishing.name_for(scratch / "data")
+    readings: dict[str, Callable[[list[bytes]], None]] = {
+        "the raw stream, received": lambda _: None,
+        "received, and decoded row by row": _Rows(table).decode,
+        "received, and decoded to columns": _Columns(table).decode,
+    }
+    slots = {name: _slot(server, f"bench_{n}", publication) for n, name in enumerate(readings)}
     with _capturing(source, table, scratch / "log") as capture:
         _write(server, _UPDATE, BATCH)  # what is imported and made ready at first use is no part of a rate
-        _received(replication, b"U", BATCH)
+        for name, slot in slots.items():
+            _received(slot, b"U", BATCH, readings[name])
         capture.start()
         capture.reached(source.position())
     for what, kind, sql in (("updates", b"U", _UPDATE), ("inserts", b"I", _INSERT)):
         _write(server, sql, CHANGES)
-        payloads, raw = _timed(partial(_received, replication, kind, CHANGES))
-        _, decoding = _timed(partial(_decoded, payloads))
+        took = {
+            name: _timed(partial(_received, slots[name], kind, CHANGES, reading))[1]
+            for name, reading in readings.items()
+        }
         with _capturing(source, table, scratch / "log", capture.position) as capture:
             position = source.position()
             capture.start()
-            _, captured = _timed(partial(capture.reached, position))
-        _, settling = _timed(partial(source.forget, position))
-        for name, (cpu_s, wall_s) in (
-            ("the raw stream, received", raw),
-            ("decoding alone", decoding),
-            ("captured, durable in the log", captured),
-            ("settled in our file, afterwards", settling),
-        ):
+            _, took["captured, durable in the log"] = _timed(partial(capture.reached, position))
+        _, took["settled in our files, afterwards"] = _timed(partial(source.forget, position))
+        for name, (cpu_s, wall_s) in took.items():
             yield Line(f"{what}: {name}", CHANGES / cpu_s, "rows/s", None, CHANGES / wall_s)
-        yield Line(f"{what}: captured, of decoding alone", 100 * decoding[0] / captured[0], "%", 70)
-    replication.close()
+        captured = took["captured, durable in the log"][0]
+        for name in list(readings)[1:]:
+            target = 70 if name.endswith("columns") else None
+            yield Line(f"{what}: captured, of {name}", 100 * took[name][0] / captured, "%", target)
+    for slot in slots.values():
+        slot.close()
+
+
+def _slot(server: Postgres, name: str, publication: str) -> Replication:
+    with server.connect() as db:
+        row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (name,)).fetchone()
+        assert row is not None
+    return Replication(Sessions(server.url()), name, publication, parse_lsn(row[0]))
+
+
+class _Rows:
+    """Decoding alone, as one would write it: message by message, into tuples of typed values."""
+
+    def __init__(self, table: Table) -> None:
+        self._decoder, self._parsers = Decoder(), _parsers(table)
+
+    def decode(self, payloads: list[bytes]) -> None:
+        for message in map(self._decoder.decode, payloads):
+            if isinstance(message, Insert | Update):
+                cells = zip(message.new, self._parsers, strict=True)
+                tuple([parse(cell) if isinstance(cell, bytes) else None for cell, parse in cells])
+
+
+class _Columns:
+    """Decoding alone, as capture does it: whole transactions at once, into Arrow columns."""
+
+    def __init__(self, table: Table) -> None:
+        types = [column.type for column in table.columns]
+        self._assembly, self._schema = Assembly(), table.arrow
+        self._columns = list(zip(types, _parsers(table), strict=True))
+
+    def decode(self, payloads: list[bytes]) -> None:
+        for some in self._assembly.take_all(payloads):
+            if isinstance(some, Plain):
+                cells = cells_at(some, some.at + 6, len(self._columns))
+                batch_of(cells, self._columns, self._schema)
+
+
+def _parsers(table: Table) -> list[Parse]:
+    oids = {Type.INTEGER: 20, Type.TEXT: 25, Type.REAL: 701}
+    return [BUILT_IN.parser(oids[column.type]) for column in table.columns]
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, tuple[float, float]]:
@@ -162,21 +214,13 @@ def _write(server: Postgres, sql: str, rows: int) -> None:
             db.execute(sql, ((chance.choice(ROWS, BATCH, replace=False) + 1).tolist(),))
 
 
-def _received(replication: Replication, kind: bytes, rows: int) -> list[bytes]:
-    """The backlog up to so many changes of a kind, from a slot of its own."""
-    payloads: list[bytes] = []
+def _received(replication: Replication, kind: bytes, rows: int, reading: Callable[[list[bytes]], None]) -> None:
+    """The backlog up to so many changes of a kind, from a slot of its own, and what is done with it."""
     found = 0
     while found < rows:
         fresh = replication.read(1.0).payloads
-        found += sum(payload[:1] == kind for payload in fresh)
-        payloads += fresh
-    return payloads
-
-
-def _decoded(payloads: Sequence[bytes]) -> None:
-    decoder = Decoder()
-    for payload in payloads:
-        decoder.decode(payload)
+        found += sum([payload[:1] == kind for payload in fresh])
+        reading(fresh)
 
 
 @contextmanager
