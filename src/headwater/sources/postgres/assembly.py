@@ -39,6 +39,7 @@ SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into
 HELD_BYTES_MAX = 64 << 20  # of one plain transaction that is not whole; more than that is decoded as it comes
 PLAIN_MIN = 100  # messages, below which one by one is sooner
 _LENGTH = struct.Struct(">I")
+_ENDS = b"C"
 _ROWS = frozenset({b"I", b"U", b"D"})
 
 
@@ -91,6 +92,9 @@ class Assembly:
     def take_all(self, payloads: Sequence[bytes]) -> Iterator[list[Committed] | Plain]:
         """The transactions that the messages complete, in order. Many plain ones that follow one another are left as
         they came; one that may yet be plain is held back until the rest of it is there."""
+        if len(payloads) < PLAIN_MIN and not self._held and payloads and payloads[-1][:1] == _ENDS:
+            yield self.take_each(payloads)
+            return
         waiting = [*self._held, *payloads]
         found = spans(waiting)
         rest = found.rest if sum(map(len, waiting[found.rest :])) < HELD_BYTES_MAX else len(waiting)

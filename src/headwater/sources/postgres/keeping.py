@@ -23,7 +23,7 @@ from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_row
 from headwater.sources.postgres.shelf import Shelf
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
-_AHEAD = 16  # keys, below which one by one is sooner
+LOOK_AHEAD_MIN = 16  # keys, below which one by one is sooner
 
 _Key = tuple[int, bytes]
 Written = Mapping[_Key, Held]
@@ -124,7 +124,7 @@ class Keeping:
             if (capture.oid, key) not in self._latest:
                 by_table[capture.oid][key] = values
         for oid, keys in by_table.items():
-            if len(keys) >= _AHEAD:
+            if len(keys) >= LOOK_AHEAD_MIN:
                 self._look_ahead(self.keyed(self.captures[oid]), keys)
         try:
             yield

@@ -6,7 +6,7 @@ Newer runs win over older ones. Keys are found by their hash and then compared, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headwater.model.keys import Uint64s, encode_columns, hash_columns, hash_row
 from headwater.model.schema import Column
-from headwater.model.value import Row, Type, Value, from_array, to_array
+from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
 from headwater.sources.postgres.captured import Captured, Held
 
 CHUNK_ROWS = 1 << 16  # of a chunk that a merge makes, about
@@ -38,6 +38,11 @@ class Keyed:
         self.places = capture.identity
         self.types = [self.columns[place].type for place in self.places]
         self.is_exact = not capture.table.key or _EXACT.issuperset(self.types)
+
+    @cached_property
+    def readers(self) -> list[Callable[[pa.Array, int], Value]]:
+        """How one value of each column is read: many at once are read otherwise."""
+        return [_one if column.type in PLAIN else _one_of(column.type) for column in self.columns]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -84,11 +89,20 @@ def equal_to_the_bit(one: pa.Array, other: pa.Array) -> Bools:
     return result
 
 
+def _one(column: pa.Array, place: int) -> Value:
+    value: Value = column[place].as_py()
+    return value
+
+
+def _one_of(type: Type) -> Callable[[pa.Array, int], Value]:
+    return lambda column, place: from_array(column.slice(place, 1), type)[0]
+
+
 def _filled(column: Column, count: int) -> pa.Array:
     return pa.repeat(to_array([column.default], column.type)[0], count)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chunk:
     """Keys in order of their hash. `place` says where each stands in `rows`; None: in the same order.
 
@@ -132,8 +146,12 @@ class Chunk:
         return None
 
     def row(self, keyed: Keyed, at: int) -> Row:
-        one = self.rows.slice(at if self.place is None else int(self.place[at]), 1)
-        return tuple([from_array(one.column(n), keyed.columns[n].type)[0] for n in range(one.num_columns)])
+        place = at if self.place is None else int(self.place[at])
+        return tuple([read(column, place) for read, column in zip(keyed.readers, self.columns, strict=False)])
+
+    @cached_property
+    def columns(self) -> list[pa.Array]:
+        return list(self.rows.columns)
 
 
 @dataclass(frozen=True, slots=True)

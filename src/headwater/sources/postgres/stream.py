@@ -18,7 +18,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.assembly import PLAIN_MIN, Assembly, Committed
 from headwater.sources.postgres.columnar import Odd
-from headwater.sources.postgres.keeping import Keeping
+from headwater.sources.postgres.keeping import LOOK_AHEAD_MIN, Keeping
 from headwater.sources.postgres.placing import Recent, Seen
 from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
@@ -229,7 +229,8 @@ class Stream:
                 self._commit_plain(part)
 
     def _commit_all(self, committed: Sequence[Committed]) -> None:
-        wanted = (place for one in committed for place in self.translation.places(one))
+        are_many = sum(len(one.said) for one in committed) >= LOOK_AHEAD_MIN
+        wanted = (place for one in committed for place in self.translation.places(one)) if are_many else ()
         with self._keeping.looking_ahead(wanted):
             for one in committed:
                 self._commit(one)
