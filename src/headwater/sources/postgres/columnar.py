@@ -34,7 +34,7 @@ Bools = npt.NDArray[np.bool_]
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _KEY, _WHOLE = b"KO"
 _TAG, _CELLS = 5, 6  # where in a message they stand
-_LONG = (pa.large_string(), pa.large_binary())
+_FEW = 64  # updates that tell which columns change
 
 
 class Unknown(Exception):
@@ -80,11 +80,14 @@ def translated(plain: Plain, tables: dict[int, Followed], after: int) -> Transla
     """The transactions that lie behind `after` and touch these tables."""
     chosen = {}
     for oid, table in tables.items():
-        since = max(after, table.keyed.capture.since)
-        rows = np.flatnonzero((plain.oids == oid) & (plain.positions[plain.tx] > since))
+        is_later = plain.positions > max(after, table.keyed.capture.since)
+        rows = np.flatnonzero((plain.oids == oid) & is_later[plain.tx])
         if rows.size:
             chosen[oid] = rows
-    touched = np.unique(np.concatenate([np.empty(0, np.int64), *(plain.tx[rows] for rows in chosen.values())]))
+    is_touched = np.zeros(len(plain.positions), np.bool_)
+    for rows in chosen.values():
+        is_touched[plain.tx[rows]] = True
+    touched = np.flatnonzero(is_touched)
     read = {oid: _Read(plain, rows, tables[oid]) for oid, rows in chosen.items()}
     done = {oid: one.changes(touched) for oid, one in read.items()}
     stretch = Stretch(plain.positions[touched].tolist(), tuple(done.values()))
@@ -162,13 +165,13 @@ class _Read:
 
     def _found(self) -> tuple[Found, Ints]:
         """What the runs have of rows that are touched here for the first time; and whose each is."""
-        asked = np.flatnonzero(self.needs_old & (self.before < 0))
-        names = [name.take(pa.array(asked)) for name in self.names] if len(asked) < len(self.hash) else self.names
-        found = find(self.layers, self.keyed, self.hash[asked], names)
+        is_asked = self.needs_old & (self.before < 0)
+        asked = self.order[is_asked[self.order]]
+        found = find(self.layers, self.keyed, self.hash, self.names, asked)
         followed = self.before[self.needs_old & (self.before >= 0)]
         if len(found.asked) < len(asked) or not self.has_new[followed].all():
             raise Unknown(self.keyed.capture.oid)
-        return found, asked[found.asked]
+        return found, found.asked
 
     def changes(self, touched: Ints) -> TableChanges:
         found, owners = self._found()
@@ -179,7 +182,7 @@ class _Read:
         kept[_unchanged(pool, old, new)] = False
         old, new = old[kept], new[kept]
         images, diffs, starts = _interleaved(old, new)
-        begins = np.searchsorted(np.searchsorted(touched, self.tx[kept]), np.arange(len(touched) + 1))
+        begins = np.append(np.searchsorted(self.tx[kept], touched), len(old))
         return TableChanges(self.keyed.capture.table, pool.take(pa.array(images)), diffs, starts, begins)
 
     def _places(self, found: int, owners: Ints) -> tuple[Ints, Ints]:
@@ -220,11 +223,17 @@ def _taken(rows: pa.RecordBatch, at: Ints) -> pa.RecordBatch:
 
 
 def _unchanged(pool: pa.RecordBatch, old: Ints, new: Ints) -> Ints:
-    """The updates that change nothing. Most differ in the first column that could tell."""
+    """The updates that change nothing. Most differ in one column, which a few of them tell."""
     same = np.flatnonzero((old >= 0) & (new >= 0))
-    for column in sorted(pool.columns, key=lambda one: one.type in _LONG):
-        if same.size:
-            same = same[equal_to_the_bit(column.take(pa.array(old[same])), column.take(pa.array(new[same])))]
+
+    def agree(column: pa.Array, asked: Ints) -> Bools:
+        return equal_to_the_bit(column.take(pa.array(old[asked])), column.take(pa.array(new[asked])))
+
+    few = same[:_FEW]
+    for column in sorted(pool.columns, key=lambda one: int(agree(one, few).sum())) if same.size else ():
+        same = same[agree(column, same)]
+        if not same.size:
+            break
     return same
 
 

@@ -49,8 +49,7 @@ class Plain:
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         self.payloads = payloads
-        whole = b"".join(payloads)
-        self.buffer = whole + bytes(8)  # so that whatever reads a little too far finds something
+        self.buffer = b"".join([*payloads, bytes(8)])  # so that what reads a little too far finds something
         self.data: Bytes = np.frombuffer(self.buffer, np.uint8)
         lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
         ends = np.cumsum(lengths)
@@ -69,6 +68,12 @@ class Plain:
         width = np.dtype(form).itemsize
         everywhere = np.ndarray((len(self.buffer) - width + 1,), form, self.buffer, strides=(1,))
         return everywhere[at].astype(np.int64)
+
+    def tables(self) -> list[int]:
+        """The oids, each once."""
+        others = np.flatnonzero(self.oids[1:] != self.oids[:-1]) + 1
+        some: list[int] = np.unique(self.oids[[0, *others]]).tolist() if len(self.oids) else []
+        return some
 
     def between(self, first: int, last: int) -> Plain:
         """The transactions from one to another."""

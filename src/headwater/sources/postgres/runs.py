@@ -117,13 +117,13 @@ class Chunk:
     def placed(self, at: Ints) -> Ints:
         return at if self.place is None else self.place[at]
 
-    def match(self, keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array]) -> Ints:
-        """For each key its index here, or -1."""
+    def match(self, keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], part: Ints) -> Ints:
+        """For each of some keys its index here, or -1."""
         at = self.hash.searchsorted(hash).astype(np.int64)
         found = np.full(len(hash), -1, np.int64)
         asked = np.flatnonzero(self._has(at, hash))
         while asked.size:
-            agree = keyed.same(_taken(keyed.names(self.rows), self.placed(at[asked])), _taken(names, asked))
+            agree = keyed.same(_taken(keyed.names(self.rows), self.placed(at[asked])), _taken(names, part[asked]))
             found[asked[agree]] = at[asked[agree]]
             asked = asked[~agree]  # another key of the same hash: the next one, perhaps
             at[asked] += 1
@@ -189,24 +189,27 @@ class Found:
     rows: pa.RecordBatch
 
 
-def find(runs: Sequence[Run], keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array]) -> Found:
-    """The newest of what the runs have, oldest run first, under each of the keys."""
-    left = np.argsort(hash, kind="stable")
-    asked, count, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)], []
+def find(
+    runs: Sequence[Run], keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], asked: Ints | None = None
+) -> Found:
+    """The newest of what the runs have, oldest run first, under each of the keys; or only under those that are asked
+    for, in order of their hashes."""
+    left = np.argsort(hash, kind="stable") if asked is None else asked
+    found, count, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)], []
     for run in reversed(runs):
         missed = [left[: int(hash[left].searchsorted(run.first[0]))]] if run.size else [left]
         for chunk, part in run.parts(hash, left):
-            at = chunk.match(keyed, hash[part], _taken(names, part))
+            at = chunk.match(keyed, hash[part], names, part)
             there = at >= 0
             there[there] = chunk.count[at[there]] > 0
-            asked.append(part[there])
+            found.append(part[there])
             count.append(chunk.count[at[there]])
             rows.append(keyed.padded(chunk.rows.take(pa.array(chunk.placed(at[there])))))
             missed.append(part[at < 0])
         left = np.concatenate(missed)
         if not left.size:
             break
-    return Found(np.concatenate(asked), np.concatenate(count), concatenated(keyed, rows))
+    return Found(np.concatenate(found), np.concatenate(count), concatenated(keyed, rows))
 
 
 def concatenated(keyed: Keyed, rows: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -10,8 +10,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
@@ -96,7 +94,7 @@ class Translation:
     def columns(self, plain: Plain, after: int) -> list[Transaction]:
         """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises `Odd` where
         they must be read row by row, before anything has changed."""
-        tables = {oid: self._followed(oid) for oid in np.unique(plain.oids).tolist() if self._concerns(oid)}
+        tables = {oid: self._followed(oid) for oid in plain.tables() if self._concerns(oid)}
         try:
             done = translated(plain, tables, after)
         except Unreadable:
