@@ -315,12 +315,35 @@ def test_an_answer_is_right_for_its_position(origin: Origin) -> None:
     answers = []
     while any(thread.is_alive() for thread in threads):
         answers.append(source.query("SELECT * FROM t"))
+        with source.moment() as moment:
+            answers += filter(None, [moment.query("SELECT * FROM t"), moment.query("SELECT * FROM t")])
     answers.append(source.query("SELECT * FROM t"))
     stop.set()
     taker.join(_PATIENCE_S)
     for answer in sorted(answers, key=lambda answer: answer.position):
         replica.apply([item for item in items if replica.position < item.position <= answer.position])
         replica.holds(answer.rows)
+
+
+def test_a_moment_is_held_or_gone_while_others_write(origin: Origin) -> None:
+    """And the changes up to it can be had meanwhile."""
+    source = _shop(origin)
+    start = source.position()
+    origin.run("INSERT INTO t (id, a) VALUES (3, 'three')")
+    with source.moment() as moment:
+        told = _until(source, start, lambda item: item.position >= moment.position)
+        assert [change.new[0] for change in _changes(told) if change.new] == [3]
+        now = moment.query("SELECT id FROM t ORDER BY id")
+        assert now is not None and (now.rows, now.position) == ([(1,), (2,), (3,)], moment.position)
+        writing = threading.Thread(target=origin.run, args=("DELETE FROM t WHERE id = 1",))
+        writing.start()  # an origin may let it wait until the moment is over
+        writing.join(0.2)
+        still = moment.query("SELECT id FROM t ORDER BY id")
+        assert still is None or still.rows == now.rows
+    writing.join(_PATIENCE_S)
+    with source.moment() as later:
+        after = later.query("SELECT id FROM t ORDER BY id")
+    assert after is not None and after.rows == [(2,), (3,)] and later.position > moment.position
 
 
 def _write(origin: Origin, seed: int, transactions: int) -> None:
@@ -396,6 +419,23 @@ def test_what_a_query_reads(origin: Origin, sql: str, columns: tuple[str, ...], 
     reads = source.reads(sql)
     assert reads.columns == columns
     assert reads.tables == {name: frozenset(names) for name, names in tables.items()}
+
+
+@pytest.mark.parametrize(
+    ("sql", "row_by_row"),
+    [
+        ("SELECT a, upper(a) AS b FROM t WHERE n > 1", True),
+        ("SELECT a FROM t WHERE id IN (SELECT id FROM t)", True),
+        ("SELECT count(*) AS n FROM t", False),
+        ("SELECT max(a) AS n FROM t", False),
+        ("SELECT row_number() OVER (ORDER BY a) AS n FROM t", False),
+        ("SELECT a FROM v", False),
+    ],
+)
+def test_whether_a_query_goes_row_by_row(origin: Origin, sql: str, row_by_row: bool) -> None:
+    source = _shop(origin)
+    origin.run("CREATE VIEW v AS SELECT a FROM t WHERE n > 1")
+    assert source.reads(sql).row_by_row is row_by_row
 
 
 def test_two_columns_of_one_name_are_refused(origin: Origin) -> None:

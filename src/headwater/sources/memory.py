@@ -11,11 +11,13 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
+from headwater.sources.source import Answer, Moment, Params
 from headwater.sources.sqlite_decode import Decoder, Item
 from headwater.sources.sqlite_origin import SqliteOrigin, SqliteSnapshot, read_log
 
@@ -65,6 +67,10 @@ class MemorySource(SqliteOrigin):
 
     def snapshot(self, table: str, rows_max: int = 65536) -> LoadedSnapshot:
         return LoadedSnapshot(SqliteSnapshot(self._reading(), table, rows_max))
+
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        yield MemoryMoment(self, self.position())
 
     def forget(self, position: int) -> None:
         super().forget(position)
@@ -137,6 +143,18 @@ class MemorySource(SqliteOrigin):
         last = capturing.position(db)
         if last > (self._ends[-1] if self._ends else 0):
             self._ends.append(last)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMoment:
+    """Nothing is held: who holds the one connection keeps changes from being read. So a moment passes with a write."""
+
+    source: MemorySource
+    position: int
+
+    def query(self, sql: str, params: Params = ()) -> Answer | None:
+        answer = self.source.query(sql, params)
+        return answer if answer.position == self.position else None
 
 
 class LoadedSnapshot:

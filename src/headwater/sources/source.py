@@ -55,12 +55,14 @@ class Answer:
 class Reads:
     """What a query is made of: the names of its columns, the columns it reads of each table, the functions it calls.
 
-    A table of which only rows are counted has the column `""`.
+    A table of which only rows are counted has the column `""`. `row_by_row`: it reads no view, and the origin knows
+    that no function in it gathers rows, looks across them or makes several of one.
     """
 
     columns: tuple[str, ...]
     tables: Mapping[str, frozenset[str]]
     functions: frozenset[str]
+    row_by_row: bool = False
 
 
 class Snapshot(Protocol):
@@ -75,6 +77,15 @@ class Snapshot(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
+
+
+class Moment(Protocol):
+    """The origin as it was at `position`, for as long as the block lasts."""
+
+    @property
+    def position(self) -> int: ...
+    def query(self, sql: str, params: Params = ()) -> Answer | None:
+        """Any SELECT, answered as of the position; None where the origin has gone on and cannot tell any more."""
 
 
 class Writes(Protocol):
@@ -127,6 +138,9 @@ class Source(Protocol):
 
     def query(self, sql: str, params: Params = ()) -> Answer:
         """Any SELECT, answered by the origin at its now."""
+
+    def moment(self) -> AbstractContextManager[Moment]:
+        """Now, held still: while it is, the changes up to its position may be waited for. To be left soon."""
 
     def prepare(self, sql: str) -> None:
         """The origin parses the SQL and runs nothing; `SqlError` with its words where it will not."""

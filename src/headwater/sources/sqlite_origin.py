@@ -11,6 +11,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,7 @@ from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.sources import sqlite_capture as capturing
-from headwater.sources.source import Answer, Params, Reads, Snapshot
+from headwater.sources.source import Answer, Moment, Params, Reads, Snapshot
 from headwater.sources.sqlite_decode import Decoder, text_or_garbled
 from headwater.sources.sqlite_reads import reads_of
 from headwater.sources.sqlite_schema import Shape, declared_type, default_of, quoted, read_shape, table_names
@@ -116,12 +117,13 @@ class SqliteOrigin(Writing):
         return SqliteSnapshot(self._reading(), table, rows_max)
 
     def query(self, sql: str, params: Params = ()) -> Answer:
-        with self._reading() as db, _speaking(sql):
-            cursor = db.execute(sql, params)
-            if cursor.description is None:
-                raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
-            columns = tuple(column[0] for column in cursor.description)
-            return Answer(columns, cursor.fetchall(), capturing.position(db))
+        with self._reading() as db:
+            return answered(db, sql, params)
+
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        with self._reading() as db:
+            yield SqliteMoment(db, capturing.position(db))
 
     def prepare(self, sql: str) -> None:
         with self._reading() as db, _speaking(sql):
@@ -211,6 +213,17 @@ class SqliteOrigin(Writing):
                 decoder.captures = capturing.captures(db)
 
 
+@dataclass(frozen=True, slots=True)
+class SqliteMoment:
+    """A read transaction."""
+
+    db: sqlite3.Connection
+    position: int
+
+    def query(self, sql: str, params: Params = ()) -> Answer | None:
+        return answered(self.db, sql, params)
+
+
 class SqliteWrites:
     """Statements inside the transaction that `transaction()` holds open."""
 
@@ -269,6 +282,16 @@ class SqliteSnapshot:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def answered(db: sqlite3.Connection, sql: str, params: Params) -> Answer:
+    """Inside a read transaction: the rows and the position are of one state."""
+    with _speaking(sql):
+        cursor = db.execute(sql, params)
+        if cursor.description is None:
+            raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
+        columns = tuple(column[0] for column in cursor.description)
+        return Answer(columns, cursor.fetchall(), capturing.position(db))
 
 
 def declared_table(shape: Shape) -> Table:

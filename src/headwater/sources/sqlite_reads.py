@@ -54,7 +54,19 @@ def reads_of(db: sqlite3.Connection, sql: str, params: Params) -> Reads:
         names,
         {name: frozenset(columns) for name, columns in asked.columns.items() if name in tables},
         frozenset(asked.functions),
+        row_by_row=not asked.functions & _gathering(db) and not _names_view(db, sql),
     )
+
+
+def _gathering(db: sqlite3.Connection) -> set[str]:
+    """The aggregates and window functions; `max` and `min` may be both, and count as such."""
+    return {name.lower() for (name,) in db.execute("SELECT name FROM pragma_function_list WHERE type <> 's'")}
+
+
+def _names_view(db: sqlite3.Connection, sql: str) -> bool:
+    """Whether any view's name stands in it, as whatever."""
+    views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
+    return any(name.lower() in sql.lower() for (name,) in views)
 
 
 def _refuse_unwatchable(db: sqlite3.Connection, sql: str, asked: Asked, tables: set[str], opens_virtual: bool) -> None:

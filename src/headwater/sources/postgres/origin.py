@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -33,7 +34,7 @@ from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.types import Types
 from headwater.sources.postgres.watching import Watch
-from headwater.sources.source import Answer, Lost, Params, Reads
+from headwater.sources.source import Answer, Lost, Moment, Params, Reads
 from headwater.sources.writing import Writing
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
@@ -354,6 +355,18 @@ class PostgresSource(Writing):
         position = self._place(seen, floor)
         return Answer(columns, rows, self._tell(position)) if position is not None else None
 
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        moment = self._again(self._try_moment)
+        with moment.stack:
+            yield moment
+
+    def _try_moment(self, floor: int) -> PostgresMoment | None:
+        with ExitStack() as stack:
+            db = stack.enter_context(self._sessions.reading())
+            position = self._place(self._seen(db), floor)
+            return None if position is None else PostgresMoment(db, self._tell(position), stack.pop_all())
+
     def _seen(self, db: Connection) -> Seen:
         row = db.execute(_SEEN).fetchone()
         assert row is not None
@@ -460,6 +473,19 @@ class PostgresWrites:
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         for row in rows:
             told(self._db, *bound(sql, row))
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresMoment:
+    """A snapshot whose place in the stream is known."""
+
+    db: Connection
+    position: int
+    stack: ExitStack
+
+    def query(self, sql: str, params: Params = ()) -> Answer | None:
+        columns, rows = answered(self.db, *bound(sql, params), read_types)
+        return Answer(columns, rows, self.position)
 
 
 class PostgresSnapshot:

@@ -44,6 +44,7 @@ WHERE c.oid = ANY (%s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
 _CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|hashfuncid) (\d+)")
 _RELATION = re.compile(r":relid (\d+)")
 _WHOLE_ROW = re.compile(r"\{VAR :varno \S+ :varattno 0 ")
+_GATHERING = ("hasAggs", "hasWindowFuncs", "hasTargetSRFs")
 _NOW = re.compile(r"\A[eE]?'\s*(now|today|tomorrow|yesterday)\b", re.I)
 _CLOCKS = re.compile(
     "now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|current_.*|session_user|inet_.*_(addr|port)"
@@ -94,7 +95,8 @@ def reads_of(db: Connection, sql: str) -> Reads:
         _refuse_unwatched(depends, actions, sql)
         functions = _functions(db, actions, sql)
         names = _names(db, view)
-        return Reads(names, _masks(db, depends, bool(_WHOLE_ROW.search(actions))), functions)
+        masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
+        return Reads(names, masks, functions, row_by_row=len(oids) == 1 and not _gathers(actions))
     finally:
         db.execute("ROLLBACK")
 
@@ -133,6 +135,12 @@ def _viewed(db: Connection, sql: str, query: str) -> int:
 def _names(db: Connection, view: int) -> tuple[str, ...]:
     sql = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 ORDER BY attnum"
     return tuple(name for (name,) in db.execute(sql, (view,)))
+
+
+def _gathers(action: str) -> bool:
+    """What the outermost query says of itself stands before those inside it."""
+    flags = [re.search(rf":{flag} (true|false)", action) for flag in _GATHERING]
+    return any(flag is None or flag[1] == "true" for flag in flags)
 
 
 _Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root
