@@ -126,9 +126,7 @@ class Works:
 
     def ask(self) -> None:
         """The origin is asked for every window whose answer may be another now."""
-        requery = self.pipeline._requery
-        for instance, asked in requery._take():
-            requery._ask(instance, asked)
+        self.pipeline._requery.ask()
 
     def look(self) -> None:
         """The hub reads what the cells appended and hands it on; nothing that was quiet stays quiet."""

@@ -14,7 +14,7 @@ from headwater.model.emission import Fields
 from headwater.model.natural import natural
 from headwater.model.value import Value
 from headwater.plan.planner import Planned, effective_sql
-from headwater.plan.wholistic import WHOLISTIC
+from headwater.plan.wholistic import ASKED
 
 
 class Embedded:
@@ -63,7 +63,7 @@ class Embedded:
 
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
-        asked = planned.strategy == WHOLISTIC
+        asked = planned.strategy in ASKED
         answer = self._pipeline.source.query(
             sql if asked else effective_sql(planned.template, planned.instance), params if asked else ()
         )

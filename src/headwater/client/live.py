@@ -92,7 +92,7 @@ class LiveResult:
         """The source position up to which `rows` is known to be right."""
         if self._phase != "ready":
             return self._state.position
-        known = self._progress() if self.strategy != "wholistic" else min(self._right_through, self._progress())
+        known = self._progress() if self.strategy == "incremental" else min(self._right_through, self._progress())
         return max(known, self._state.position)
 
     @property

@@ -1,19 +1,22 @@
 """Windows that the origin answers: each answer is compared with the one before, and the difference is emitted.
 
-A row is known by its values and by how many equal ones stand before it. It never asks anything: answers are handed in.
+A row is known by its values and by how many equal ones stand before it, or by its keys, where these are answered too
+(`keyed`). It never asks anything: answers are handed in.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
 from headwater.engine.index import Ending
+from headwater.engine.keyed import Keyed, Keys, Part, Turned
 from headwater.engine.order import longest_rising
 from headwater.engine.replay import Edit, block_of
 from headwater.model.keys import hash_encoded
@@ -26,7 +29,7 @@ _NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
 
 @dataclass(slots=True)
 class Answered:
-    """One window. `seq` is 0 until the first answer."""
+    """One window. `seq` is 0 until the first answer. One that is `keyed` has its rows there."""
 
     template: str
     ordered: bool
@@ -34,6 +37,14 @@ class Answered:
     hashes: list[int] = field(default_factory=list)
     seq: int = 0
     prev: int = 0
+    keyed: Keyed | None = None
+
+    def side(self) -> Side:
+        """What it shows."""
+        if self.keyed is None:
+            return Side(self.rows, self.hashes)
+        shown = list(self.keyed.shown())
+        return Side([row for _, row in shown], [hash for hash, _ in shown])
 
 
 class Answers:
@@ -44,20 +55,38 @@ class Answers:
     def __contains__(self, instance: int) -> bool:
         return instance in self._windows
 
-    def subscribe(self, instance: int, template: str, ordered: bool) -> None:
+    def subscribe(self, instance: int, template: str, ordered: bool, keys: Keys | None = None) -> None:
         """Opens the window, or shows again what it holds."""
-        window = self._windows.setdefault(instance, Answered(template, ordered))
+        keyed = Keyed(keys) if keys is not None else None
+        window = self._windows.setdefault(instance, Answered(template, ordered, keyed=keyed))
         if window.seq:
             self._emit_whole(instance, window)
 
     def unsubscribe(self, instance: int) -> None:
         self._windows.pop(instance, None)
 
-    def answer(self, instance: int, rows: Sequence[Row], tx: int) -> None:
-        """The whole result as the origin gave it. Nothing is emitted where it is as before."""
+    def answer(self, instance: int, rows: Sequence[Row], tx: int, parts: Sequence[Part] | None = None) -> None:
+        """The result as the origin gave it: the whole, or those parts of a keyed window that it was asked for. Nothing
+        is emitted where it is as before."""
         window = self._windows.get(instance)
-        if window is None:
-            return
+        if window is None or (parts is not None and not window.seq):
+            return  # a part of what is not known yet was asked for somebody who has gone
+        if window.keyed is not None:
+            self._answer_keyed(instance, window, window.keyed.take(rows, parts), tx)
+        else:
+            self._answer_whole(instance, window, rows, tx)
+
+    def _answer_keyed(self, instance: int, window: Answered, turned: Sequence[Turned], tx: int) -> None:
+        if not window.seq:
+            window.seq = tx
+            self._emit_whole(instance, window)
+        elif turned:
+            window.seq, window.prev = tx, window.seq
+            self._outbox.index.append(Entry(instance, tx, window.prev, "diff", window.template))
+            pool = [row for one in turned for row in (one.old, one.new) if row is not None]
+            self._put(window.template, list(_keyed_edits(instance, tx, turned)), pool)
+
+    def _answer_whole(self, instance: int, window: Answered, rows: Sequence[Row], tx: int) -> None:
         old = Side(window.rows, window.hashes)
         new = Side(list(rows), hashes_of(rows))
         first = not window.seq
@@ -84,32 +113,59 @@ class Answers:
             return
         self._outbox.whole.add((instance, window.seq))
         self._outbox.index.append(Entry(instance, window.seq, window.prev, "result", window.template))
+        side = window.side()
         edits = [
             (instance, window.seq, RESULT, 0, hash, NOWHERE, place, NOWHERE, place)
-            for place, hash in enumerate(window.hashes)
+            for place, hash in enumerate(side.hashes)
         ]
-        self._add(instance, window, edits, Side([], []))
+        self._put(window.template, edits, side.rows)
 
     def _add(self, instance: int, window: Answered, edits: list[Edit], old: Side) -> None:
         """Rows of the old answer stand behind those of the new one in the pool."""
+        shifted = [(*edit[:7], edit[7] + len(window.rows) if edit[7] >= 0 else NOWHERE, edit[8]) for edit in edits]
+        self._put(window.template, shifted, [*window.rows, *old.rows])
+
+    def _put(self, template: str, edits: list[Edit], rows: Sequence[Row]) -> None:
         if edits:
-            pool = _pool([*window.rows, *old.rows])
-            types = (Type.ANY,) * pool.num_columns
-            shifted = [(*edit[:7], edit[7] + len(window.rows) if edit[7] >= 0 else NOWHERE, edit[8]) for edit in edits]
-            self._outbox.add(window.template, block_of(shifted, pool, types))
+            pool = _pool(rows)
+            self._outbox.add(template, block_of(edits, pool, (Type.ANY,) * pool.num_columns))
 
     def save(self) -> bytes:
-        return msgspec.msgpack.encode(
-            [
-                (id, one.template, one.ordered, [storable(row) for row in one.rows], one.seq, one.prev)
-                for id, one in self._windows.items()
-            ]
-        )
+        return msgspec.msgpack.encode([(id, *_saved(one)) for id, one in self._windows.items()])
 
     def load(self, document: bytes) -> None:
-        for id, template, ordered, rows, seq, prev in msgspec.msgpack.decode(document, ext_hook=stored):
-            known = [tuple(row) for row in rows]
-            self._windows[id] = Answered(template, ordered, known, hashes_of(known), seq, prev)
+        for id, *saved in msgspec.msgpack.decode(document, ext_hook=stored):
+            self._windows[id] = _loaded(*saved)
+
+
+def _saved(one: Answered) -> tuple[object, ...]:
+    keys = one.keyed and one.keyed.keys
+    rows = one.rows if one.keyed is None else one.keyed.rows.values()
+    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys
+
+
+def _loaded(
+    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, int] | None
+) -> Answered:
+    known = [tuple(row) for row in rows]
+    if keys is None:
+        return Answered(template, ordered, known, hashes_of(known), seq, prev)
+    keyed = Keyed(Keys(**keys))
+    keyed.take(known, None)
+    return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed)
+
+
+def _keyed_edits(instance: int, tx: int, turned: Iterable[Turned]) -> Iterator[Edit]:
+    """Rows stand in the pool one after the other, as they are told."""
+    place = 0
+    for one in turned:
+        old, new = NOWHERE, NOWHERE
+        if one.old is not None:
+            old, place = place, place + 1
+        if one.new is not None:
+            new, place = place, place + 1
+        kind = INSERT if one.old is None else DELETE if one.new is None else UPDATE
+        yield instance, tx, kind, one.old_hash, one.new_hash, NOWHERE, NOWHERE, old, new
 
 
 @dataclass(frozen=True, slots=True)

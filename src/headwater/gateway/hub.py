@@ -25,7 +25,7 @@ from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resy
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
-from headwater.plan.wholistic import WHOLISTIC
+from headwater.plan.wholistic import ASKED
 from headwater.protocol.swapping import as_swap
 
 _WAIT_S = 0.25
@@ -209,7 +209,7 @@ class Hub:
     def _join(self, subscription: Subscription) -> None:
         session, instance = subscription.session, subscription.planned.instance.id
         session.subscriptions[subscription.id] = subscription
-        if subscription.planned.strategy == WHOLISTIC:
+        if subscription.planned.strategy in ASKED:
             session.answered[subscription.id] = subscription
         session.cells[subscription.cell] += 1
         self.subscriptions += 1

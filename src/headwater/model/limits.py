@@ -29,6 +29,7 @@ class Limits:
     failures_max: int = 10_000  # of a relation's rows that fail; what is asked of it is in error, whatever it is
     result_rows_max: int = 1_000_000  # the subscription is closed
     ranked_rows_max: int = 50_000_000  # that an ordered window chooses its rows among; the subscription is closed
+    selective_keys_max: int = 1_000  # of the rows that changed since an answer; then the query is asked whole
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
     report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so

@@ -9,8 +9,10 @@ from headwater.model.schema import Table
 from headwater.pipeline.measuring import measure
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
-from headwater.plan.wholistic import WHOLISTIC, Requeried, explain_requery, planned_requery, requeried
+from headwater.plan.selective import Selection, selection_of
+from headwater.plan.wholistic import ASKED, Requeried, explain_requery, planned_requery, requeried
 from headwater.sources.source import Reads, Source
+from headwater.sql.outline import NoOutline
 from headwater.sql.params import Given
 
 
@@ -21,7 +23,7 @@ def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Giv
     try:
         return plan(sql, dict(tables), params), None
     except SqlError as refusal:
-        return _asked(sql, params, _reads(source, sql, params, refusal), refusal.message)
+        return _asked(source, tables, sql, params, _reads(source, sql, params, refusal), refusal.message)
 
 
 def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
@@ -30,7 +32,7 @@ def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params:
         return plan(sql, dict(tables), params)
     planned, query = _plan_read(source, tables, sql, params)
     if query is not None:
-        raise UnsupportedQuery(query.why, sql=sql)
+        raise UnsupportedQuery(query.why[0], sql=sql)
     return planned
 
 
@@ -42,16 +44,41 @@ def _plan_read(
     try:
         planned = plan(sql, {name: tables[name] for name in reads.tables if name in tables}, params)
     except SqlError as refusal:
-        return _asked(sql, params, reads, refusal.message)
+        return _asked(source, tables, sql, params, reads, refusal.message)
     names = tuple(output.name for output in planned.template.outputs)
     if names != reads.columns or planned.template.tables != frozenset(reads.tables):
-        return _asked(sql, params, reads, "we read it otherwise than PostgreSQL does")
+        return _asked(source, tables, sql, params, reads, "we read it otherwise than PostgreSQL does")
     return planned, None
 
 
-def _asked(sql: str, params: Given, reads: Reads, why: str) -> tuple[Planned, Requeried]:
-    query = requeried(sql, params, reads.columns, reads.tables, reads.functions, why)
+def _asked(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads, why: str
+) -> tuple[Planned, Requeried]:
+    """By the keys of its rows where that will do, else whole."""
+    reason = f"not incremental: {why}"
+    try:
+        selection, mask = _selected(source, tables, sql, params, reads)
+        query = requeried(sql, params, reads.columns, mask, reads.functions, (reason,), selection)
+    except NoOutline as other:
+        whole = (reason, f"not selective: {other}")
+        query = requeried(sql, params, reads.columns, reads.tables, reads.functions, whole)
     return planned_requery(query), query
+
+
+def _selected(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads
+) -> tuple[Selection, Mapping[str, frozenset[str]]]:
+    """With the columns that count. The origin reads what we made of the query, and must find the same tables in it."""
+    if not reads.row_by_row:
+        raise NoOutline("a function in it gathers rows, or it reads a view")
+    selection = selection_of(sql, tables, source.dialect)
+    try:
+        found = source.reads(selection.whole, params)
+    except SqlError as error:
+        raise NoOutline(f"with its keys, {error.message}") from None
+    if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
+        raise NoOutline("the origin reads it otherwise than we do")
+    return selection, found.tables
 
 
 def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
@@ -71,7 +98,7 @@ def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
 def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given, analyze: bool = False) -> str:
     """With `analyze` the query is run once, and what that took stands beside each operator."""
     planned, _ = plan_with(source, tables, sql, params)
-    if planned.strategy == WHOLISTIC:
+    if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
     actuals = measure(source, tables, planned) if analyze else None
     return explain(planned, tables.get(planned.template.table), source.notes(), actuals)

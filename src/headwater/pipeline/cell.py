@@ -273,9 +273,9 @@ class Cell:
             case Unsubscribe(instance, reason, lost):
                 self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
                 self._end(instance)
-            case Answer(instance, position, rows):
+            case Answer(instance, position, rows, parts):
                 self._positions[tx_of(record.offset, 0)] = position
-                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0))
+                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), parts)
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
@@ -351,7 +351,8 @@ class Cell:
 
     def _answered(self, subscribe: Subscribe) -> None:
         if home(subscribe.template, self.config.grid.queries) == self.config.grid.partition(self.config.number)[0]:
-            self._dataflow.answers.subscribe(subscribe.instance, subscribe.template, subscribe.ordered)
+            window = subscribe.template, subscribe.ordered, subscribe.keys
+            self._dataflow.answers.subscribe(subscribe.instance, *window)
             self._boots[subscribe.instance] = subscribe.boot
             self._asked.setdefault(subscribe.instance, self._position)
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.engine.keyed import Keys
 from headwater.engine.params import home_of, partition_of
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.model.value import Row
 from headwater.pipeline.asking import explain_with, plan_followed, plan_with
 from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
@@ -32,7 +32,6 @@ from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import (
     Activate,
-    Answer,
     Control,
     EndEpoch,
     Expel,
@@ -51,7 +50,7 @@ from headwater.pipeline.runner import Job, Runner
 from headwater.pipeline.turns import Turns
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
-from headwater.plan.wholistic import WHOLISTIC, Requeried
+from headwater.plan.wholistic import ASKED, Requeried
 from headwater.sources.source import Lost, Source
 from headwater.sql.params import Given
 
@@ -97,9 +96,7 @@ class Pipeline:
                 self._on_schema,
                 lambda changes, tables: self._requery.changed(changes, tables),
             )
-            self._requery = Requery(
-                source, self._log_answer, self.capture.reached, self._give_up, limits.result_rows_max
-            )
+            self._requery = Requery(source, self._append, self.capture.reached, self._give_up, limits)
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self.runner.on_poison = self._expel
@@ -196,12 +193,12 @@ class Pipeline:
         try:
             for one in planned:
                 self.activate(one)
-            self._append_many(_subscription(one, self.boot) for one in planned)
+            self._append_many(self._subscription(one) for one in planned)
         except HeadwaterError:
             self._living.end(*(one.instance.id for one in planned))
             raise
         for one in planned:
-            if one.strategy == WHOLISTIC:
+            if one.strategy in ASKED:
                 self._requery.watch(self._requeried[one.instance.id])
 
     def is_reachable(self) -> bool:
@@ -211,6 +208,15 @@ class Pipeline:
         except SourceError:
             return False
         return True
+
+    def _subscription(self, planned: Planned) -> Subscribe:
+        one = planned.instance
+        plain = Subscribe(one.template, one.id, one.values, one.limit, one.offset, self.boot)
+        if planned.strategy not in ASKED:
+            return plain
+        selection = self._requeried[one.id].selection
+        keys = selection and Keys(len(selection.columns), selection.identity, selection.anchored)
+        return msgspec.structs.replace(plain, answered=True, ordered=planned.template.ordered, keys=keys)
 
     def unsubscribe(self, *instances: int) -> None:
         self._append_many(Unsubscribe(instance) for instance in instances)
@@ -288,7 +294,7 @@ class Pipeline:
             if template.id in self._catalog.templates:
                 return
             self._living.rest(template.id)
-            activate = self._answering(planned) if planned.strategy == WHOLISTIC else self._reading(planned)
+            activate = self._answering(planned) if planned.strategy in ASKED else self._reading(planned)
             if activate is not None:
                 self._activated(template, activate)
 
@@ -314,9 +320,6 @@ class Pipeline:
     def _give_up(self, instance: int, reason: str, lost: bool = False) -> None:
         self._append(Unsubscribe(instance, reason, lost))
         self._requery.forget(instance)
-
-    def _log_answer(self, instance: int, position: int, rows: Sequence[Row]) -> int:
-        return self._append(Answer(instance, position, tuple(rows)))
 
     def _activated(self, template: Template, activate: Activate) -> None:
         """Logs the activation, once all that its rows hold is logged: what comes after it is not in them.
@@ -388,8 +391,11 @@ class Pipeline:
                 self._give_up(instance, schema.reason, schema.lost)
             self._catalog.forget(schema.table)
             self.capture.tables = self._catalog.tables
-        elif schema.retyped:
-            self._catalog.forget_relations(schema.table)
+        else:
+            for instance in self._requery.outgrown(schema.after):
+                self._give_up(instance, f"{schema.table} has another key now: subscribe again")
+            if schema.retyped:
+                self._catalog.forget_relations(schema.table)
         self._catalog.write(self.layout.catalog)
 
     def _recapture(self, name: str) -> None:
@@ -464,9 +470,3 @@ def _still_fits(template: Template, tables: Mapping[str, Table]) -> bool:
         return template_from_sql(template.sql, dict(tables)).id == template.id
     except SqlError:
         return False
-
-
-def _subscription(planned: Planned, boot: int) -> Subscribe:
-    one, answered = planned.instance, planned.strategy == WHOLISTIC
-    ordered = planned.template.ordered
-    return Subscribe(one.template, one.id, one.values, one.limit, one.offset, boot, answered, ordered)

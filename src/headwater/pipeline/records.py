@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
+from headwater.engine.keyed import Keys
 from headwater.log.record import Kind, Record
 from headwater.model.errors import Corrupt
 from headwater.model.packing import storable, stored
@@ -84,6 +86,7 @@ class Subscribe(msgspec.Struct, frozen=True):
     boot: int
     answered: bool = False  # the origin answers it: see Answer
     ordered: bool = False  # of an answered one
+    keys: Keys | None = None  # of an answered one whose rows have them
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
@@ -96,11 +99,14 @@ class Unsubscribe(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the origin said to the query of an instance at a source position that the log has reached."""
+    """What the origin said to the query of an instance at a source position that the log has reached.
+
+    With `parts` it was asked for these alone: places of columns that are not shown, and values of them."""
 
     instance: int
     position: int
     rows: tuple[tuple[Any, ...], ...]
+    parts: tuple[tuple[tuple[int, ...], tuple[tuple[Any, ...], ...]], ...] | None = None
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -169,10 +175,15 @@ def _storable(control: Control) -> Control:
     match control:
         case Subscribe(values=values):
             return msgspec.structs.replace(control, values=tuple(storable(values)))
-        case Answer(rows=rows):
-            return msgspec.structs.replace(control, rows=tuple(tuple(storable(row)) for row in rows))
+        case Answer(rows=rows, parts=parts):
+            asked = parts and tuple((places, _storable_rows(values)) for places, values in parts)
+            return msgspec.structs.replace(control, rows=_storable_rows(rows), parts=asked)
         case _:
             return control
+
+
+def _storable_rows(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(storable(row)) for row in rows)
 
 
 def decode_control(record: Record) -> Control:

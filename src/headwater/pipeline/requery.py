@@ -1,57 +1,83 @@
 """Asks the origin again: for every window it answers, when something it reads has changed. Answers enter the log.
 
 One question is outstanding per window and covers all that became dirty since. The origin answers at its now, so an
-answer is logged once the log has reached the position it was given at.
+answer is logged once the log has reached the position it was given at. A window whose rows have keys is asked for those
+that changed: at a moment of the origin that is held until the log has reached it, so that no change is left out.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from headwater.engine.keyed import packed
 from headwater.engine.replay import too_large
-from headwater.model.change import Transaction
+from headwater.model.change import Change, Transaction
 from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
+from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.pipeline.capture import Stopped
+from headwater.pipeline.records import Answer as Answered
+from headwater.pipeline.touched import Touched
+from headwater.plan.selective import Selection, Unmapped
 from headwater.plan.wholistic import Requeried, touches
-from headwater.sources.source import Source
+from headwater.sources.source import Answer, Moment, Source
 
 _RETRY_S = 0.5
+_OUTGROWN = "its tables have other columns now: subscribe again"
 _log = logging.getLogger("headwater.requery")
-Log = Callable[[int, int, Sequence[Row]], int]  # instance, position, rows → offset of the answer
 
 
 @dataclass(slots=True)
 class Asked:
     """`dirty` when a question is due, `asking` while one is under way.
 
-    The window is right through `position` once its cell is past `offset`.
+    The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
     """
 
     query: Requeried
+    touched: Touched
     dirty: bool = True
     asking: bool = False
     position: int = -1
     offset: int = -1
+    rows: int = 0
+
+    @property
+    def in_parts(self) -> bool:
+        return self.query.selection is not None and self.offset >= 0 and not self.touched.needs_whole
+
+    def changed(self, position: int, table: Table, change: Change) -> None:
+        selection = self.query.selection
+        if self.dirty and selection is None:
+            return
+        if not touches(self.query.mask, change.table, table.names, change.old, change.new):
+            return
+        self.dirty = True
+        if selection is not None:
+            try:
+                self.touched.note(position, list(selection.wanted(table, change)))
+            except Unmapped:
+                self.touched.note_whole(position)
 
 
 class Requery:
     def __init__(
         self,
         source: Source,
-        log: Log,
+        log: Callable[[Answered], int],
         logged: Callable[[int], None],
         give_up: Callable[[int, str], None],
-        rows_max: int,
+        limits: Limits,
     ) -> None:
-        """`logged` returns once the log has reached a position; `give_up` ends a window that the origin does
-        not answer, or answers with too much."""
+        """`log` gives the offset of the answer; `logged` returns once the log has reached a position; `give_up` ends a
+        window that the origin does not answer, or answers with too much."""
         self._source, self._log, self._logged = source, log, logged
-        self._give_up, self._rows_max = give_up, rows_max
+        self._give_up, self._limits = give_up, limits
         self._asked: dict[int, Asked] = {}
         self._lock = threading.Lock()
         self._due = threading.Event()
@@ -70,7 +96,7 @@ class Requery:
     def watch(self, query: Requeried) -> None:
         """From here on the window is asked for; at once, the first time."""
         with self._lock:
-            known = self._asked.setdefault(query.instance, Asked(query))
+            known = self._asked.setdefault(query.instance, Asked(query, Touched(self._limits.selective_keys_max)))
             known.dirty = True
         self._due.set()
 
@@ -83,12 +109,20 @@ class Requery:
         with self._lock:
             return [instance for instance, asked in self._asked.items() if table in asked.query.mask]
 
+    def outgrown(self, table: Table) -> list[int]:
+        """The windows that count on keys which the table does not have any more."""
+        with self._lock:
+            selections = {instance: asked.query.selection for instance, asked in self._asked.items()}
+        return [instance for instance, one in selections.items() if one is not None and not one.fits(table)]
+
     def changed(self, transactions: Sequence[Transaction], tables: Mapping[str, Table]) -> None:
         """Told before the transactions are readable in the log: no position is reported that is not known dirty."""
         with self._lock:
             if self._asked:
-                for asked in self._asked.values():
-                    asked.dirty = asked.dirty or _dirties(asked.query, transactions, tables)
+                for transaction in transactions:
+                    for change in transaction.changes:
+                        for asked in self._asked.values():
+                            asked.changed(transaction.position, tables[change.table], change)
                 if any(asked.dirty for asked in self._asked.values()):
                     self._due.set()
 
@@ -106,46 +140,114 @@ class Requery:
             self._due.clear()
             if self._stop:
                 return
-            for instance, asked in self._take():
-                if not self._ask(instance, asked):
-                    self._again(asked)
+            self.ask()
 
-    def _take(self) -> list[tuple[int, Asked]]:
-        with self._lock:
-            return [(instance, asked) for instance, asked in self._asked.items() if asked.dirty]
+    def ask(self) -> None:
+        """Every question that is due now."""
+        for instance, asked in self._ask_parts(self._take()):
+            self._trying([asked], partial(self._ask_whole, instance, asked))
 
-    def _ask(self, instance: int, asked: Asked) -> bool:
+    def _take(self) -> dict[int, Asked]:
         """Clean from the moment of the question on: what comes later makes it dirty again."""
         with self._lock:
-            asked.dirty, asked.asking = False, True
+            due = {instance: asked for instance, asked in self._asked.items() if asked.dirty}
+            for asked in due.values():
+                asked.dirty, asked.asking = False, True
+            return due
+
+    def _trying(self, due: Iterable[Asked], ask: Callable[[], None]) -> None:
+        """What cannot be asked now is asked again soon."""
         try:
-            answer = self._source.query(asked.query.sql, asked.query.params)
-            if len(answer.rows) > self._rows_max:
-                self._give_up(instance, too_large(self._rows_max))
-                return True
-            self._logged(answer.position)
-            offset = self._log(instance, answer.position, answer.rows)
-        except (SqlError, LimitExceeded) as error:
-            self._give_up(instance, error.message)
-            return True
+            ask()
+            return
         except Stopped:
-            return False
+            pass
         except HeadwaterError as error:
             _log.warning("a query could not be asked again: %s", error)
-            return False
         with self._lock:
-            asked.position, asked.offset, asked.asking = answer.position, offset, False
-        return True
-
-    def _again(self, asked: Asked) -> None:
-        with self._lock:
-            asked.dirty, asked.asking = True, False
+            for asked in due:
+                asked.dirty, asked.asking = True, False
         threading.Timer(_RETRY_S, self._due.set).start()
 
+    # The whole
 
-def _dirties(query: Requeried, transactions: Sequence[Transaction], tables: Mapping[str, Table]) -> bool:
-    return any(
-        touches(query.mask, change.table, tables[change.table].names, change.old, change.new)
-        for transaction in transactions
-        for change in transaction.changes
-    )
+    def _ask_whole(self, instance: int, asked: Asked) -> None:
+        def ask() -> Answer:
+            answer = self._source.query(asked.query.asked, asked.query.params)
+            self._logged(answer.position)
+            return answer
+
+        answer = self._understood(instance, asked, ask)
+        if answer is None:
+            return
+        if len(answer.rows) > self._limits.result_rows_max:
+            self._give_up(instance, too_large(self._limits.result_rows_max))
+            return
+        asked.rows = len(answer.rows)
+        offset = self._log(Answered(instance, answer.position, tuple(answer.rows)))
+        self._answered(asked, answer.position, offset)
+
+    def _understood(self, instance: int, asked: Asked, ask: Callable[[], Answer | None]) -> Answer | None:
+        """The answer; none where the origin has none, or not of these columns: then the window ends."""
+        selection = asked.query.selection
+        width = len(asked.query.names) + (len(selection.columns) if selection is not None else 0)
+        try:
+            answer = ask()
+        except (SqlError, LimitExceeded) as error:
+            self._give_up(instance, error.message)
+            return None
+        if answer is not None and len(answer.columns) != width:
+            self._give_up(instance, _OUTGROWN)
+            return None
+        return answer
+
+    def _answered(self, asked: Asked, position: int, offset: int) -> None:
+        with self._lock:
+            asked.position, asked.offset, asked.asking = position, offset, False
+            asked.touched.answered(position)
+            if asked.touched:
+                asked.dirty = True
+                self._due.set()
+
+    # Parts of it
+
+    def _ask_parts(self, due: dict[int, Asked]) -> list[tuple[int, Asked]]:
+        """One moment for all of them. What is left is to be asked whole."""
+        parts = {instance: asked for instance, asked in due.items() if asked.in_parts}
+        left = [(instance, asked) for instance, asked in due.items() if instance not in parts]
+
+        def ask() -> None:
+            with self._source.moment() as moment:
+                self._logged(moment.position)
+                left.extend(one for one in parts.items() if not self._ask_part(*one, moment))
+
+        if parts:
+            self._trying(parts.values(), ask)
+        return left
+
+    def _ask_part(self, instance: int, asked: Asked, moment: Moment) -> bool:
+        """Whether that did: the moment may have passed, and many parts may come to too many rows."""
+        selection = asked.query.selection
+        assert selection is not None
+        with self._lock:
+            wanted = asked.touched.upto(moment.position)
+        if not wanted:
+            self._answered(asked, moment.position, asked.offset)
+            return True
+        answer = self._understood(instance, asked, lambda: moment.query(selection.part(wanted), asked.query.params))
+        if answer is None:
+            return instance not in self._asked
+        asked.rows += len(answer.rows)
+        if asked.rows > self._limits.result_rows_max:
+            return False
+        parts = tuple((selection.asks[ask], tuple(values)) for ask, values in wanted.items())
+        rows = tuple(_once(answer.rows, selection))
+        self._answered(asked, moment.position, self._log(Answered(instance, moment.position, rows, parts)))
+        return True
+
+
+def _once(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:
+    """Each row once, by its keys: it is found by every one of them."""
+    start = -len(selection.columns)
+    found = {packed(row[start:][: selection.identity]): row for row in rows}
+    return found.values()

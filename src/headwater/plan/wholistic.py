@@ -15,12 +15,18 @@ from headwater.model.packing import alike
 from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
+from headwater.plan.selective import SELECTIVE, Selection
 from headwater.plan.template import Instance, Template
 from headwater.sql.dialects import DIALECTS
 from headwater.sql.expr import Const, OrderKey, Output
 from headwater.sql.functions import CLOCKS, VOLATILE
 
 WHOLISTIC = "wholistic"
+ASKED = (SELECTIVE, WHOLISTIC)  # the strategies whose results are the origin's answers
+_HOW = {
+    WHOLISTIC: "the origin is asked again, and its answer compared with the one before",
+    SELECTIVE: "the origin is asked again for the rows that a change may have made",
+}
 
 _NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
 _LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time given, it is now
@@ -28,7 +34,8 @@ _LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time g
 
 @dataclass(frozen=True, slots=True)
 class Requeried:
-    """`mask` tells for each table which columns count; rows that come or go always do. `why` it is not incremental."""
+    """`mask` tells for each table which columns count; rows that come or go always do. `why` says why it is neither
+    incremental nor, where it has no selection, selective."""
 
     template: str
     instance: int
@@ -38,7 +45,17 @@ class Requeried:
     names: tuple[str, ...]
     ordered: bool
     mask: Mapping[str, frozenset[str]]
-    why: str
+    why: tuple[str, ...]
+    selection: Selection | None = None
+
+    @property
+    def strategy(self) -> str:
+        return WHOLISTIC if self.selection is None else SELECTIVE
+
+    @property
+    def asked(self) -> str:
+        """What the origin is asked for the whole of it."""
+        return self.sql if self.selection is None else self.selection.whole
 
     @property
     def params(self) -> Any:
@@ -52,7 +69,7 @@ def planned_requery(query: Requeried) -> Planned:
     outputs = tuple(Output(name, Const(None, Type.ANY)) for name in query.names)
     template = Template(query.template, query.sql, "", (), None, outputs, given, False)
     instance = Instance(query.instance, query.template, query.values)
-    return Planned(template, instance, WHOLISTIC, (f"not incremental: {query.why}", *_depends(query)))
+    return Planned(template, instance, query.strategy, (*query.why, *_depends(query)))
 
 
 def _values(planned: Planned) -> list[str]:
@@ -63,7 +80,7 @@ def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:
     lines = [
         f"template {planned.template.id}",
         f"instance {planned.instance.id}",
-        f"strategy {WHOLISTIC}: the origin is asked again, and its answer compared with the one before",
+        f"strategy {planned.strategy}: {_HOW[planned.strategy]}",
         "query",
         *(f"  {line}" for line in planned.template.sql.strip().splitlines()),
         *(f"  {n}: {text}" for n, text in enumerate(_values(planned), 1)),
@@ -76,7 +93,14 @@ def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:
 def _depends(query: Requeried) -> Iterator[str]:
     for table, columns in sorted(query.mask.items()):
         named = ", ".join(sorted(columns - {""}))
-        yield f"asked again when a row of {table} comes or goes" + (f", or one of {named} changes" if named else "")
+        how = "again" if query.selection is None else _how(query.selection, table)
+        yield f"asked {how} when a row of {table} comes or goes" + (f", or one of {named} changes" if named else "")
+
+
+def _how(selection: Selection, table: str) -> str:
+    asks = [selection.asks[way.ask] for way in selection.ways.get(table, ())]
+    told = [" and ".join(selection.columns[place] for place in ask) for ask in dict.fromkeys(asks)]
+    return f"for rows by {' or by '.join(told)}" if told else "whole"
 
 
 def requeried(
@@ -85,14 +109,15 @@ def requeried(
     names: tuple[str, ...],
     mask: Mapping[str, frozenset[str]],
     functions: Collection[str],
-    why: str,
+    why: tuple[str, ...],
+    selection: Selection | None = None,
 ) -> Requeried:
     _refuse_volatile(sql, params, functions)
     keywords = tuple(sorted(params)) if isinstance(params, Mapping) else ()
     values = tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
     template = template_id("", sql)
     instance = instance_id(template, (*keywords, *values), None, 0)
-    return Requeried(template, instance, sql, values, keywords, names, has_order(sql), mask, why)
+    return Requeried(template, instance, sql, values, keywords, names, has_order(sql), mask, why, selection)
 
 
 def _refuse_volatile(sql: str, params: Sequence[Any] | Mapping[str, Any], functions: Collection[str]) -> None:
