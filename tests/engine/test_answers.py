@@ -32,7 +32,7 @@ def test_each_answer_follows_from_the_one_before(answers: list[list[Row]], order
     window.subscribe(7, "t", ordered)
     state, before = State(), None
     for tx, rows in enumerate(answers, 1):
-        window.answer(7, rows, tx)
+        window.answer(7, rows, tx, tx)
         found = emissions(outbox.take())
         changed = before is None or (
             exact(before) != exact(rows) if ordered else sorted(exact(before)) != sorted(exact(rows))
@@ -54,9 +54,9 @@ def test_a_changed_row_is_one_update_of_the_changed_column() -> None:
     outbox = Outbox()
     window = Answers(outbox)
     window.subscribe(7, "t", True)
-    window.answer(7, [(1, "a"), (2, "b"), (3, "c")], 1)
+    window.answer(7, [(1, "a"), (2, "b"), (3, "c")], 1, 1)
     outbox.take()
-    window.answer(7, [(3, "c"), (1, "a"), (2, "B")], 2)
+    window.answer(7, [(3, "c"), (1, "a"), (2, "B")], 2, 2)
     (diff,) = emissions(outbox.take())
     assert isinstance(diff, Diff)
     assert [(c.type, c.old_index, c.index, c.new) for c in sorted(diff.changes, key=lambda c: c.index or 0)] == [
@@ -70,7 +70,7 @@ def test_a_late_subscriber_is_shown_the_last_answer_under_its_seq() -> None:
     window = Answers(outbox)
     window.subscribe(7, "t", False)
     assert not list(outbox.take().index)
-    window.answer(7, [(1, "a")], 5)
+    window.answer(7, [(1, "a")], 5, 5)
     outbox.take()
     window.subscribe(7, "t", False)
     (result,) = emissions(outbox.take())

@@ -53,6 +53,9 @@ QUERIES = (
     "SELECT k, v FROM b UNION ALL SELECT x, y + 0.5 FROM c LIMIT 4",
     "SELECT id, rank() OVER (ORDER BY n, id) AS place FROM a ORDER BY place",
     "SELECT a.id, sum(c.y) OVER (ORDER BY a.id, c.x) AS running FROM a JOIN c ON c.y = a.id WHERE a.n = ?",
+    "SELECT id, json_array(n, s) AS j FROM a WHERE n = ?",
+    "SELECT a.id, c.z, date('2020-01-0' || a.n) AS day FROM a LEFT JOIN c ON c.y = a.id",
+    "SELECT a.id, c.x, json_quote(a.s) AS q FROM a FULL JOIN c ON c.y = a.n WHERE a.s IS NULL OR c.x > '1'",
 )
 
 

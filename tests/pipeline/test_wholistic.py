@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_at_every_answered_position_the_rows_are_the_origins(cells: str, tmp_pat
     with headwater.connect(f"sqlite:///{path}", runner="inline", cells=cells, data_dir=tmp_path / "data") as db:
         marker = db.query("SELECT id FROM journal", live=True)
         positions: dict[int, int] = {}
-        marker.listen(lambda emission: positions.update(_inserted(emission)))
+        marker.listen(lambda emission: positions.update(inserted(emission)))
         answers = [Answers(db.query(sql, *params, live=True)) for sql, params in QUERIES]
         assert {one.live.strategy for one in answers} == {"wholistic"}
         for writer in [spawn_writer(path, number, 60, pause_s=0.03) for number in (1, 2)]:
@@ -57,18 +58,18 @@ def test_at_every_answered_position_the_rows_are_the_origins(cells: str, tmp_pat
         assert all(one.live.wait(end, timeout=60) for one in answers)
         for one in answers:
             one.rows[end] = list(one.live.rows)
-    checked = sum(check(path, n, one, positions) for n, one in enumerate(answers))
+    checked = sum(check(path, asked, one, positions) for asked, one in zip(QUERIES, answers, strict=True))
     assert checked > 40, "too few answers to prove much"
 
 
-def _inserted(emission: Emission | None) -> dict[int, int]:
+def inserted(emission: Emission | None) -> dict[int, int]:
     changes = getattr(emission, "changes", ())
     return {change.new["id"]: emission.position for change in changes if change.new}  # type: ignore[union-attr]
 
 
-def check(path: Path, n: int, answers: Answers, positions: dict[int, int]) -> int:
+def check(path: Path, asked: tuple[str, tuple[Any, ...]], answers: Answers, positions: dict[int, int]) -> int:
     """Replays the journal and compares wherever the query was answered."""
-    sql, params = QUERIES[n]
+    sql, params = asked
     at = {position: id for id, position in positions.items()} | {0: 0}
     checked = 0
     for id, scratch in replayed(path):
@@ -77,7 +78,7 @@ def check(path: Path, n: int, answers: Answers, positions: dict[int, int]) -> in
             cursor = scratch.execute(sql, params)
             names = [column[0] for column in cursor.description]
             expected = [dict(zip(names, row, strict=True)) for row in cursor]
-            assert same_rows(rows, expected, "ORDER BY place" in sql), f"query {n} at transaction {id}"
+            assert same_rows(rows, expected, "ORDER BY place" in sql), f"{sql} at transaction {id}"
             checked += 1
     return checked
 

@@ -18,7 +18,7 @@ def moved(before: list[int], after: list[int]) -> tuple[State, Diff | None]:
     window.subscribe(1, "t", True)
     emitted = []
     for tx, rows in enumerate((before, after), 1):
-        window.answer(1, [(row,) for row in rows], tx)
+        window.answer(1, [(row,) for row in rows], tx, tx)
         taken = outbox.take()
         emitted += read_emissions(taken.index, taken.edits.get("t"), ("v",), lambda tx: tx)
     state = apply(State(), emitted[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.client.test_live import Desk
 from tests.support.byhand import Works
 
 RANKED = "SELECT n, rank() OVER (ORDER BY n) AS place FROM t"
@@ -40,4 +41,36 @@ def test_an_answer_that_is_asked_for_twice_in_a_step_is_shown_once(tmp_path: Pat
     works.resume()
     works.run()
     assert [dict(row) for row in ranked.live.rows] == [{"n": 1, "place": 1}]
+    works.close()
+
+
+def test_a_query_is_not_called_right_before_its_rows_are_there() -> None:
+    """The cells had reached the position before it was answered; between the word that it was and the next of them,
+    `position` and `wait` spoke of rows that were still to be applied."""
+    desk = Desk()
+    desk.a.opened(("n",), "wholistic")
+    desk.session.progress(20)
+    desk.change("a", 2, 20, 3)
+    desk.session.ready("a", 20)
+    assert desk.a.position == 10 and len(desk.a.rows) == 2
+    desk.session.progress(20)
+    assert desk.a.position == 20 and len(desk.a.rows) == 3
+
+
+def test_an_answer_that_is_shown_again_is_right_for_the_position_it_was_given_at(tmp_path: Path) -> None:
+    """The next life of the server showed it as of where the log was by then, before the origin was asked again."""
+    works = Works(tmp_path)
+    works.write("CREATE TABLE t (n INTEGER)", "INSERT INTO t VALUES (1)")
+    ranked = works.watched[works.subscribe(RANKED)]
+    works.run()
+    works.write("INSERT INTO t VALUES (2)")
+    works.capture()
+    works.crash()
+    works.resume()
+    while works.cells[0].turn(0):
+        works.look()
+    works.look()
+    assert len(ranked.live.rows) == 1 and ranked.live.position < works.source.position()
+    works.run()
+    works.check()
     works.close()

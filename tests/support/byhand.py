@@ -25,7 +25,7 @@ from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
 from headwater.plan.planner import Planned, effective_sql
-from headwater.plan.wholistic import WHOLISTIC
+from headwater.plan.wholistic import ASKED
 from headwater.sources.memory import MemorySource
 
 
@@ -183,7 +183,7 @@ class Works:
 
     def effective(self, planned: Planned) -> list[Fields]:
         names = [output.name for output in planned.template.outputs]
-        asked = planned.strategy == WHOLISTIC
+        asked = planned.strategy in ASKED
         sql = planned.template.sql if asked else effective_sql(planned.template, planned.instance)
         answer = self.source.query(sql, planned.instance.values if asked else ())
         return [dict(zip(names, row, strict=True)) for row in answer.rows]

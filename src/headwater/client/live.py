@@ -172,7 +172,6 @@ class LiveResult:
     def ready(self, position: int) -> None:
         """Right for this position, once it is reached; a query that the origin answers says so again and again."""
         self._ready_at = position
-        self._right_through = max(position, self._right_through)
 
     def rewind(self) -> None:
         """What was not applied yet will be sent again."""
@@ -224,6 +223,8 @@ class LiveResult:
         return True
 
     def _become_ready(self) -> None:
+        if self._ready_at is not None:
+            self._right_through = max(self._ready_at, self._right_through)
         self._ready_at, self._phase, self.reason = None, "ready", None
         self._initial = self._initial or self._state
 

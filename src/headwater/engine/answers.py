@@ -29,7 +29,8 @@ _NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
 
 @dataclass(slots=True)
 class Answered:
-    """One window. `seq` is 0 until the first answer. One that is `keyed` has its rows there."""
+    """One window. `seq` is 0 until the first answer, `position` is the source's at the last. One that is `keyed` has
+    its rows there."""
 
     template: str
     ordered: bool
@@ -38,6 +39,7 @@ class Answered:
     seq: int = 0
     prev: int = 0
     keyed: Keyed | None = None
+    position: int = 0
 
     def side(self) -> Side:
         """What it shows."""
@@ -65,12 +67,20 @@ class Answers:
     def unsubscribe(self, instance: int) -> None:
         self._windows.pop(instance, None)
 
-    def answer(self, instance: int, rows: Sequence[Row], tx: int, parts: Sequence[Part] | None = None) -> None:
+    def answered_at(self, instance: int) -> int | None:
+        """The source position that the window is right for; none before the first answer."""
+        window = self._windows.get(instance)
+        return window.position if window is not None and window.seq else None
+
+    def answer(
+        self, instance: int, rows: Sequence[Row], tx: int, position: int, parts: Sequence[Part] | None = None
+    ) -> None:
         """The result as the origin gave it: the whole, or those parts of a keyed window that it was asked for. Nothing
         is emitted where it is as before."""
         window = self._windows.get(instance)
         if window is None or (parts is not None and not window.seq):
             return  # a part of what is not known yet was asked for somebody who has gone
+        window.position = position
         if window.keyed is not None:
             self._answer_keyed(instance, window, window.keyed.take(rows, parts), tx)
         else:
@@ -141,18 +151,18 @@ class Answers:
 def _saved(one: Answered) -> tuple[object, ...]:
     keys = one.keyed and one.keyed.keys
     rows = one.rows if one.keyed is None else one.keyed.rows.values()
-    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys
+    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys, one.position
 
 
 def _loaded(
-    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, int] | None
+    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, int] | None, position: int
 ) -> Answered:
     known = [tuple(row) for row in rows]
     if keys is None:
-        return Answered(template, ordered, known, hashes_of(known), seq, prev)
+        return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
     keyed = Keyed(Keys(**keys))
     keyed.take(known, None)
-    return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed)
+    return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)
 
 
 def _keyed_edits(instance: int, tx: int, turned: Iterable[Turned]) -> Iterator[Edit]:

@@ -275,7 +275,7 @@ class Cell:
                 self._end(instance)
             case Answer(instance, position, rows, parts):
                 self._positions[tx_of(record.offset, 0)] = position
-                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), parts)
+                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts)
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
@@ -354,7 +354,8 @@ class Cell:
             window = subscribe.template, subscribe.ordered, subscribe.keys
             self._dataflow.answers.subscribe(subscribe.instance, *window)
             self._boots[subscribe.instance] = subscribe.boot
-            self._asked.setdefault(subscribe.instance, self._position)
+            known = self._dataflow.answers.answered_at(subscribe.instance)
+            self._asked.setdefault(subscribe.instance, self._position if known is None else known)
 
     def _refuse(self, subscribe: Subscribe, offset: int) -> None:
         """Its table went away between the asking and this record. No cell owns it: the first one answers."""

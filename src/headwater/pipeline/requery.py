@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +28,7 @@ from headwater.plan.wholistic import Requeried, touches
 from headwater.sources.source import Answer, Moment, Source
 
 _RETRY_S = 0.5
-_OUTGROWN = "its tables have other columns now: subscribe again"
+_OUTGROWN = "its tables have other columns or keys now: subscribe again"
 _log = logging.getLogger("headwater.requery")
 
 
@@ -187,19 +187,19 @@ class Requery:
         offset = self._log(Answered(instance, answer.position, tuple(answer.rows)))
         self._answered(asked, answer.position, offset)
 
-    def _understood(self, instance: int, asked: Asked, ask: Callable[[], Answer | None]) -> Answer | None:
-        """The answer; none where the origin has none, or not of these columns: then the window ends."""
-        selection = asked.query.selection
-        width = len(asked.query.names) + (len(selection.columns) if selection is not None else 0)
+    def _understood(
+        self, instance: int, asked: Asked, ask: Callable[[], Answer | None], times: int = 1
+    ) -> Answer | None:
+        """The answer; none where the origin has none, or not of these columns and keys: then the window ends."""
         try:
             answer = ask()
         except (SqlError, LimitExceeded) as error:
             self._give_up(instance, error.message)
             return None
-        if answer is not None and len(answer.columns) != width:
-            self._give_up(instance, _OUTGROWN)
-            return None
-        return answer
+        if answer is None or _fits(asked.query, answer, times):
+            return answer
+        self._give_up(instance, _OUTGROWN)
+        return None
 
     def _answered(self, asked: Asked, position: int, offset: int) -> None:
         with self._lock:
@@ -234,7 +234,8 @@ class Requery:
         if not wanted:
             self._answered(asked, moment.position, asked.offset)
             return True
-        answer = self._understood(instance, asked, lambda: moment.query(selection.part(wanted), asked.query.params))
+        question = selection.part(wanted)
+        answer = self._understood(instance, asked, lambda: moment.query(question, asked.query.params), len(wanted))
         if answer is None:
             return instance not in self._asked
         asked.rows += len(answer.rows)
@@ -246,8 +247,19 @@ class Requery:
         return True
 
 
-def _once(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:
+def _fits(query: Requeried, answer: Answer, times: int) -> bool:
+    """Whether it has the columns that were asked for, and no two rows of the same keys, but for one that was found in
+    several parts."""
+    selection = query.selection
+    if selection is None:
+        return len(answer.columns) == len(query.names)
+    if len(answer.columns) != len(query.names) + len(selection.columns):
+        return False
+    rows = answer.rows if times == 1 else {packed(row): row for row in answer.rows}.values()
+    return len(_once(rows, selection)) == len(rows)
+
+
+def _once(rows: Iterable[Row], selection: Selection) -> Collection[Row]:
     """Each row once, by its keys: it is found by every one of them."""
     start = -len(selection.columns)
-    found = {packed(row[start:][: selection.identity]): row for row in rows}
-    return found.values()
+    return {packed(row[start:][: selection.identity]): row for row in rows}.values()

@@ -1,0 +1,259 @@
+"""Queries that the origin is asked for by the keys of what changed: right at every answered position, while others
+write, after a restart and a kill, and with work that follows the change."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater
+from headwater.model.emission import Diff, Emission
+from headwater.sources.memory import MemoryMoment
+from headwater.sources.source import Answer, Params
+from headwater.sources.sqlite_origin import SqliteMoment, SqliteOrigin
+from tests.pipeline.test_faults import kill_server, open_position
+from tests.pipeline.test_postgres_convergence import _fill, _journal, _positions, _write
+from tests.pipeline.test_wholistic import Answers, check, inserted
+from tests.support import shop
+from tests.support.postgres import VERSIONS, Servers
+from tests.support.postgres_queries import SCHEMA
+from tests.support.processes import eventually, served, spawn_writer
+
+QUERIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("SELECT id, json_array(status, note) AS told, total FROM orders WHERE json_valid(note) = 0 OR customer > ?", (3,)),
+    ("SELECT o.id, p.email, json_quote(p.age) AS age FROM orders o JOIN people p ON p.id = o.customer", ()),
+    ("SELECT p.id, q.email AS boss, json_quote(p.age) AS age FROM people p LEFT JOIN people q ON q.id = p.boss", ()),
+    ("SELECT o.id, s.site, s.amount, date('2020-01-01', '+' || s.amount || ' days') AS day FROM orders o "
+     "FULL JOIN stock s ON s.sku = o.customer WHERE o.id IS NULL OR s.site <> 'a'", ()),
+    ("SELECT p.id, json_array(o.id) AS o FROM people p LEFT JOIN orders o "
+     "ON o.customer = p.id AND json_valid(o.note) = 0 WHERE o.id IS NULL", ()),
+)  # fmt: skip
+POSTGRES = (
+    "SELECT p.id, quote_ident(p.name) AS q, p.level FROM parents p WHERE quote_literal(p.name) <> '''bo'''",
+    "SELECT p.id, c.id AS child, quote_ident(c.note) AS q, c.f FROM parents p JOIN children c ON c.parent = p.id",
+    "SELECT p.id, c.id AS child, to_hex(c.n) AS h FROM parents p LEFT JOIN children c ON c.parent = p.id AND c.n > 0",
+    "SELECT p.id, c.id AS child, to_hex(c.n) AS h FROM parents p RIGHT JOIN children c ON p.id = c.parent WHERE n > 0",
+    "SELECT p.name, c.id AS child, to_hex(c.n) AS h FROM parents p FULL JOIN children c ON c.parent = p.id",
+    "SELECT p.id, quote_ident(p.name) AS q FROM parents p LEFT JOIN children c ON c.parent = p.id AND c.n > 1 "
+    "WHERE c.id IS NULL",
+    "SELECT c.id, quote_ident(c.note) AS q FROM children c WHERE c.parent IN (SELECT p.id FROM parents p WHERE p.ok)",
+)
+
+
+@pytest.mark.slow
+def test_at_every_answered_position_the_rows_are_the_origins(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    shop.create(path)
+    with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as db:
+        marker = db.query("SELECT id FROM journal", live=True)
+        positions: dict[int, int] = {}
+        marker.listen(lambda emission: positions.update(inserted(emission)))
+        answers = [Answers(db.query(sql, *params, live=True)) for sql, params in QUERIES]
+        assert {one.live.strategy for one in answers} == {"selective"}
+        for writer in [spawn_writer(path, number, 60, pause_s=0.03) for number in (1, 2)]:
+            assert writer.wait(120) == 0
+        end = db.position()
+        assert all(one.live.wait(end, timeout=60) for one in answers)
+        for one in answers:
+            one.rows[end] = list(one.live.rows)
+    checked = sum(check(path, asked, one, positions) for asked, one in zip(QUERIES, answers, strict=True))
+    assert checked > 40, "too few answers to prove much"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_on_postgresql_too_while_four_connections_write(version: str, servers: Servers, tmp_path: Path) -> None:
+    server = servers[version]
+    with server.database() as database, server.database() as scratch:
+        _fill(server, database)
+        with headwater.connect(server.url(database), runner="inline", data_dir=tmp_path) as db:
+            journal: list[Emission] = []
+            db.query("SELECT id, xid FROM journal", live=True).listen(lambda one: journal.append(one) if one else None)
+            answers = [Answers(db.query(sql, live=True)) for sql in POSTGRES]
+            assert {one.live.strategy for one in answers} == {"selective"}
+            for _ in range(4):
+                _write(server.url(database))
+                end = db.position()
+                assert all(one.live.wait(end, timeout=60) for one in answers)
+            assert {one.live.reason for one in answers} == {None}
+        statements, commits = _journal(server, database)
+        positions = _positions(journal)
+        checked = 0
+        with server.connect(scratch) as oracle:
+            for statement in (*SCHEMA, "SET TimeZone = 'UTC'"):
+                oracle.execute(statement.encode())
+            for xid, after in zip(commits, [*commits[1:], None], strict=True):
+                with oracle.transaction():
+                    for statement in statements[xid]:
+                        oracle.execute(statement.encode())
+                until = positions[after] if after is not None else end + 1
+                for sql, one in zip(POSTGRES, answers, strict=True):
+                    wanted = sorted(repr(row) for row in oracle.execute(sql.encode(), prepare=False))
+                    for position, rows in one.rows.items():
+                        if positions[xid] <= position < until:
+                            assert sorted(repr(tuple(row.values())) for row in rows) == wanted, (xid, sql)
+                            checked += 1
+    assert checked > 60, "too few answers to prove much"
+
+
+class Counted:
+    """What the origin was asked for: each statement, and how many rows came of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parts: list[int] = []
+        self.wholes: list[int] = []
+        query, part = SqliteOrigin.query, SqliteMoment.query
+
+        def whole(source: SqliteOrigin, sql: str, params: Params = ()) -> Answer:
+            answer = query(source, sql, params)
+            self.wholes.append(len(answer.rows))
+            return answer
+
+        def some(moment: SqliteMoment, sql: str, params: Params = ()) -> Answer | None:
+            answer = part(moment, sql, params)
+            self.parts.append(len(answer.rows) if answer is not None else 0)
+            return answer
+
+        monkeypatch.setattr(SqliteOrigin, "query", whole)
+        monkeypatch.setattr(SqliteMoment, "query", some)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[headwater.Database]:
+    path = tmp_path / "t.db"
+    with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as opened:
+        opened.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, c INTEGER, t TEXT, other INTEGER)")
+        opened.execute("CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT)")
+        opened.executemany("INSERT INTO c VALUES (?, ?)", [(n, f"c{n}") for n in range(20)])
+        rows = [(n, n % 25, f"2024-01-{n % 28 + 1:02}", 0) for n in range(2000)]
+        opened.executemany("INSERT INTO o VALUES (?, ?, ?, ?)", rows)
+        yield opened
+
+
+SQL = "SELECT o.id, c.name, strftime('%d', o.t) AS day FROM o LEFT JOIN c ON c.id = o.c"
+
+
+def test_work_follows_the_rows_that_changed(db: headwater.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = db.query(SQL, live=True)
+    assert (live.strategy, len(live.rows)) == ("selective", 2000)
+    counted = Counted(monkeypatch)
+    steps = (
+        ("UPDATE o SET t = '2024-02-02' WHERE id IN (5, 6)", 2),
+        ("UPDATE o SET other = 1 WHERE id = 7", 0),  # it is not asked for
+        ("UPDATE c SET name = 'C' WHERE id = 3", 80),
+        ("DELETE FROM c WHERE id = 3", 80),
+        ("INSERT INTO c VALUES (24, 'new')", 80),
+        ("DELETE FROM o WHERE id = 24", 0),
+        ("UPDATE o SET id = 5000 WHERE id = 1", 1),
+    )
+    for statement, found in steps:
+        before = sum(counted.parts)
+        assert live.wait(db.execute(statement), timeout=20)
+        assert sum(counted.parts) - before == found, statement
+    assert not counted.wholes
+    db.verify(live)
+
+
+def test_too_many_keys_and_tables_of_inner_queries_are_asked_whole(
+    db: headwater.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = db.query(SQL, live=True)
+    inner = db.query("SELECT id, date(t) AS d FROM o WHERE c IN (SELECT id FROM c WHERE name > 'c1')", live=True)
+    assert inner.strategy == live.strategy == "selective"
+    counted = Counted(monkeypatch)
+    assert live.wait(db.execute("UPDATE o SET t = '2024-03-03' WHERE id < 1500"), timeout=20)
+    assert inner.wait(db.position(), timeout=20) and sorted(counted.wholes)[-1] == 2000
+    db.verify(live)
+    db.verify(inner)
+    before = len(counted.wholes)
+    assert inner.wait(db.execute("UPDATE c SET name = 'x' WHERE id = 0"), timeout=20)
+    assert len(counted.wholes) > before
+    db.verify(inner)
+
+
+def test_what_is_told_is_the_change_of_the_row(db: headwater.Database) -> None:
+    """Found and lost partners, and other values: one update each, of one row."""
+    live = db.query(f"{SQL} WHERE o.id = 3 AND date(o.t) IS NOT NULL", live=True)
+    told: list[Emission | None] = []
+    live.listen(told.append)
+    for statement in (
+        "UPDATE c SET name = 'x' WHERE id = 3",
+        "DELETE FROM c WHERE id = 3",
+        "INSERT INTO c VALUES (3, 'y')",
+    ):
+        assert live.wait(db.execute(statement), timeout=20)
+    diffs = [one for one in told if isinstance(one, Diff)]
+    assert [[change.type for change in diff.changes] for diff in diffs] == [["update"]] * 3
+    hashes = [(diff.changes[0].old_hash, diff.changes[0].new_hash) for diff in diffs]
+    assert hashes[0][0] == hashes[0][1] == hashes[1][0] == hashes[2][1] and hashes[1][1] == hashes[2][0]
+    assert [row["name"] for row in live.rows] == ["y"]
+
+
+def test_equal_queries_share_a_window_and_it_goes_on_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    sql = "SELECT id, date(t) AS d FROM o WHERE id > ?"
+    for round in range(3):
+        with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as db:
+            db.execute("CREATE TABLE IF NOT EXISTS o (id INTEGER PRIMARY KEY, t TEXT)")
+            one, two = db.query(sql, 0, live=True), db.query(sql, 0, live=True)
+            assert one.strategy == "selective" and db.status()["windows"] == 1
+            position = db.execute("INSERT INTO o (t) VALUES ('2024-01-01')")
+            assert one.wait(position) and two.wait(position)
+            assert [row["id"] for row in one.rows] == [row["id"] for row in two.rows] == list(range(1, round + 2))
+
+
+def test_a_moment_that_passes_is_asked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database in memory is not held still: somebody writes between the question and its answer."""
+    with headwater.connect("memory://moments", runner="inline") as db:
+        db.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, t TEXT)")
+        live = db.query("SELECT id, date(t) AS d FROM o", live=True)
+        query = MemoryMoment.query
+
+        def interrupted(moment: MemoryMoment, sql: str, params: Params = ()) -> Answer | None:
+            moment.source.execute("INSERT INTO o (t) VALUES ('2024-01-02')")
+            monkeypatch.setattr(MemoryMoment, "query", query)
+            return query(moment, sql, params)
+
+        monkeypatch.setattr(MemoryMoment, "query", interrupted)
+        assert live.wait(db.execute("INSERT INTO o VALUES (1, '2024-01-01')"), timeout=20)
+        assert live.wait(db.position(), timeout=20) and len(live.rows) == 2
+
+
+def test_columns_that_come_and_go_end_what_shows_them_all(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data") as db:
+        db.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, t TEXT)")
+        every, some = (db.query(f"SELECT {what}, date(t) AS d FROM o", live=True) for what in ("*", "id"))
+        assert every.strategy == some.strategy == "selective"
+        db.execute("ALTER TABLE o ADD COLUMN n INTEGER")
+        assert some.wait(db.execute("INSERT INTO o VALUES (1, '2024-01-01', 1)"), timeout=20)
+        assert some.rows == [{"id": 1, "d": "2024-01-01"}]
+        eventually(lambda: every.state == "closed")
+        assert "other columns" in (every.reason or "")
+
+
+@pytest.mark.slow
+def test_killed_and_started_again_it_misses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with sqlite3.connect(path) as seeded:
+        seeded.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, c INTEGER, t TEXT)")
+        seeded.execute("CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT)")
+        seeded.executemany("INSERT INTO o VALUES (?, ?, '2024-01-01')", [(n, n % 9) for n in range(200)])
+    seeded.close()
+    with served(path, tmp_path / "data", runner="inline") as server, headwater.connect(server.url) as db:
+        live = db.query(SQL, live=True)
+        assert live.strategy == "selective"
+        for round in range(4):
+            with sqlite3.connect(path) as elsewhere:
+                elsewhere.execute("INSERT OR REPLACE INTO c VALUES (?, ?)", (round * 2, f"c{round}"))
+                elsewhere.execute("UPDATE o SET t = ? WHERE id % 7 = ?", (f"2024-05-0{round + 1}", round))
+                expected = [*elsewhere.execute(SQL)]
+            elsewhere.close()
+            kill_server(server)
+            position = open_position(path)
+            eventually(lambda: live.state == "ready" and live.position >= position)  # noqa: B023 - used at once
+            assert sorted(repr(tuple(row.values())) for row in live.rows) == sorted(map(repr, expected))
