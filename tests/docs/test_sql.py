@@ -13,7 +13,7 @@ from headwater.shop import Size
 from headwater.sql.functions import known
 from tests.docs.pages import code_words, page, table_rows
 
-SECTIONS = {"Followed incrementally": "incremental", "Asked again": "wholistic"}
+SECTIONS = {"Followed incrementally": "incremental", "Asked by key": "selective", "Asked again": "wholistic"}
 
 
 def _examples(section: str) -> list[str]:

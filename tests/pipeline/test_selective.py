@@ -3,11 +3,15 @@ write, after a restart and a kill, and with work that follows the change."""
 
 from __future__ import annotations
 
+import contextlib
+import random
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import headwater
@@ -15,12 +19,12 @@ from headwater.model.emission import Diff, Emission
 from headwater.sources.memory import MemoryMoment
 from headwater.sources.source import Answer, Params
 from headwater.sources.sqlite_origin import SqliteMoment, SqliteOrigin
+from tests.fuzz.postgres.oracle import Journal, journal, repeat, watch
+from tests.fuzz.postgres.writers import Connection, run
 from tests.pipeline.test_faults import kill_server, open_position
-from tests.pipeline.test_postgres_convergence import _fill, _journal, _positions, _write
 from tests.pipeline.test_wholistic import Answers, check, inserted
 from tests.support import shop
 from tests.support.postgres import VERSIONS, Servers
-from tests.support.postgres_queries import SCHEMA
 from tests.support.processes import eventually, served, spawn_writer
 
 QUERIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
@@ -32,6 +36,11 @@ QUERIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("SELECT p.id, json_array(o.id) AS o FROM people p LEFT JOIN orders o "
      "ON o.customer = p.id AND json_valid(o.note) = 0 WHERE o.id IS NULL", ()),
 )  # fmt: skip
+SCHEMA = (
+    "CREATE TABLE parents (id int PRIMARY KEY, name text, level smallint, ok bool)",
+    "CREATE TABLE children (id bigint PRIMARY KEY, parent int, n int, f float8, note varchar(8))",
+)
+_NOTE = "INSERT INTO journal (xid, statement) VALUES (pg_current_xact_id()::text::int8, %s)"
 POSTGRES = (
     "SELECT p.id, quote_ident(p.name) AS q, p.level FROM parents p WHERE quote_literal(p.name) <> '''bo'''",
     "SELECT p.id, c.id AS child, quote_ident(c.note) AS q, c.f FROM parents p JOIN children c ON c.parent = p.id",
@@ -67,37 +76,84 @@ def test_at_every_answered_position_the_rows_are_the_origins(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_on_postgresql_too_while_four_connections_write(version: str, servers: Servers, tmp_path: Path) -> None:
+    """The oracle repeats the journal in the order of the commits, and is asked wherever a query was answered."""
     server = servers[version]
     with server.database() as database, server.database() as scratch:
-        _fill(server, database)
-        with headwater.connect(server.url(database), runner="inline", data_dir=tmp_path) as db:
-            journal: list[Emission] = []
-            db.query("SELECT id, xid FROM journal", live=True).listen(lambda one: journal.append(one) if one else None)
-            answers = [Answers(db.query(sql, live=True)) for sql in POSTGRES]
+        with server.connect(database) as db:
+            run(db, SCHEMA)
+            watch(db)
+        commits: dict[int, int] = {}
+        with headwater.connect(server.url(database), runner="inline", data_dir=tmp_path) as live:
+            marker = live.query("SELECT id, xid FROM journal", live=True)
+            marker.listen(lambda emission: commits.update(_committed(emission)))
+            answers = [Answers(live.query(sql, live=True)) for sql in POSTGRES]
             assert {one.live.strategy for one in answers} == {"selective"}
-            for _ in range(4):
-                _write(server.url(database))
-                end = db.position()
-                assert all(one.live.wait(end, timeout=60) for one in answers)
-            assert {one.live.reason for one in answers} == {None}
-        statements, commits = _journal(server, database)
-        positions = _positions(journal)
-        checked = 0
-        with server.connect(scratch) as oracle:
-            for statement in (*SCHEMA, "SET TimeZone = 'UTC'"):
-                oracle.execute(statement.encode())
-            for xid, after in zip(commits, [*commits[1:], None], strict=True):
-                with oracle.transaction():
-                    for statement in statements[xid]:
-                        oracle.execute(statement.encode())
-                until = positions[after] if after is not None else end + 1
-                for sql, one in zip(POSTGRES, answers, strict=True):
-                    wanted = sorted(repr(row) for row in oracle.execute(sql.encode(), prepare=False))
-                    for position, rows in one.rows.items():
-                        if positions[xid] <= position < until:
-                            assert sorted(repr(tuple(row.values())) for row in rows) == wanted, (xid, sql)
-                            checked += 1
-    assert checked > 60, "too few answers to prove much"
+            for round in range(4):
+                _write(server.url(database), round)
+                end = live.position()
+                assert all(one.wait(end, timeout=60) for one in (marker, *(one.live for one in answers)))
+        with server.connect(database) as db, server.connect(scratch) as oracle:
+            run(oracle, SCHEMA)
+            checked = _checked(oracle, journal(db), commits, answers, end)
+    assert checked > 40, "too few answers to prove much"
+
+
+def _committed(emission: Emission | None) -> dict[int, int]:
+    changes = getattr(emission, "changes", ())
+    return {int(change.new["xid"]): emission.position for change in changes if change.new}  # type: ignore[union-attr]
+
+
+def _write(url: str, round: int) -> None:
+    threads = [threading.Thread(target=_transact, args=(url, 4 * round + number)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _transact(url: str, seed: int) -> None:
+    chance = random.Random(seed)
+    with psycopg.connect(url) as db:
+        for _ in range(20):
+            with contextlib.suppress(psycopg.errors.DeadlockDetected, psycopg.errors.UniqueViolation):
+                for _ in range(chance.choice((1, 2, 5))):
+                    statement = _statement(chance)
+                    if db.execute(statement.encode()).rowcount:
+                        db.execute(_NOTE, (statement,))
+                db.commit() if chance.random() < 0.9 else db.rollback()
+            db.rollback()
+
+
+def _statement(chance: random.Random) -> str:
+    """By key: what it does follows from the row it locks, so in the order of the commits it is the same."""
+    id, number = chance.randrange(14), chance.choice(("NULL", *map(str, range(8))))
+    text = chance.choice(("NULL", "'ann'", "'Bob'", "'bo'", "'a b'"))
+    return chance.choice(
+        (
+            f"INSERT INTO parents VALUES ({id}, {text}, {number}, {number} > 3) ON CONFLICT DO NOTHING",
+            f"INSERT INTO children VALUES ({id}, {number}, {number}, 'NaN', {text}) ON CONFLICT DO NOTHING",
+            f"UPDATE parents SET name = {text}, ok = NOT ok WHERE id = {id}",
+            f"UPDATE children SET note = {text}, n = n + 1 WHERE id = {id}",
+            f"UPDATE children SET parent = {number}, f = 1.5 WHERE id = {id}",
+            f"UPDATE parents SET id = id + 14 WHERE id = {id}",
+            f"DELETE FROM parents WHERE id = {id + 14 * chance.randrange(2)}",
+            f"DELETE FROM children WHERE id = {id}",
+        )
+    )
+
+
+def _checked(oracle: Connection, commits: Journal, positions: dict[int, int], answers: list[Answers], end: int) -> int:
+    checked, order = 0, list(commits)
+    for xid, after in zip(order, [*order[1:], None], strict=True):
+        repeat(oracle, commits[xid])
+        until = positions[after] if after is not None else end + 1
+        for sql, one in zip(POSTGRES, answers, strict=True):
+            shown = [rows for position, rows in one.rows.items() if positions[xid] <= position < until]
+            wanted = sorted(repr(row) for row in oracle.execute(sql.encode(), prepare=False)) if shown else []
+            for rows in shown:
+                assert sorted(repr(tuple(row.values())) for row in rows) == wanted, (xid, sql)
+                checked += 1
+    return checked
 
 
 class Counted:

@@ -7,22 +7,30 @@ takes the answer. Random tables of few values, so that keys meet, joins miss and
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.keyed import Keyed, Keys, packed
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
+from headwater.model.schema import Table
 from headwater.model.value import Row
+from headwater.pipeline.asking import explain_with
 from headwater.pipeline.touched import Touched, Wanted
 from headwater.plan.selective import Unmapped, selection_of
 from headwater.plan.wholistic import touches
 from headwater.sources.memory import MemorySource
+from headwater.sql.outline import NoOutline
 from tests.support.fuzz import tries
 
+GOLDEN = Path(__file__).parent / "golden" / "selective.txt"
 SCHEMA = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY, x INTEGER, t TEXT)",
     "CREATE TABLE b (id TEXT PRIMARY KEY NOT NULL, x INTEGER, t TEXT)",
@@ -143,3 +151,56 @@ def test_rows_kept_by_their_keys_are_those_of_the_query(
         if number % every == 0:
             world.ask()
             world.check()
+
+
+EXPLAINED = (
+    "SELECT a.id, date(a.t) AS day FROM a WHERE a.x = ?",
+    "SELECT p.id, c.k, date(c.t) AS day FROM a p LEFT JOIN c ON c.x = p.x JOIN d ON d.id = p.x",
+    "SELECT a.id, date(b.t) AS day FROM a FULL JOIN b USING (x)",
+    "SELECT a.id, date(a.t) AS day FROM a LEFT JOIN b ON b.x > a.x WHERE a.x IN (SELECT x FROM d)",
+    "SELECT a.id, date(a.t) AS day FROM a ORDER BY day",
+    "SELECT a.id, date(max(a.t)) AS day FROM a",
+    "SELECT date(t) AS day, x FROM loose",
+    "SELECT a.id, date(e.value) AS day FROM a, json_each('[1]') e",
+    "SELECT x, date(t) AS day FROM seen",
+    "SELECT a.id FROM a FULL JOIN b ON b.x = a.x FULL JOIN d ON date(d.x) = a.t",
+)
+
+
+def test_explain_says_what_is_asked_for_or_why_all_of_it() -> None:
+    """HEADWATER_GOLDEN=1 writes it anew."""
+    source = MemorySource()
+    for statement in (*SCHEMA, "CREATE TABLE loose (x, t TEXT)", "CREATE VIEW seen AS SELECT x, t FROM a"):
+        source.execute(statement)
+    tables = {table.name: table for table in source.tables()}
+    told = [f"{sql}\n\n{explain_with(source, tables, sql, (1,) if '?' in sql else ())}" for sql in EXPLAINED]
+    if os.environ.get("HEADWATER_GOLDEN"):
+        GOLDEN.write_text("\n\n".join(told) + "\n")
+    assert "\n\n".join(told) + "\n" == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.id FROM a WHERE date(t) > 'x' GROUP BY a.id",
+        "SELECT DISTINCT date(t) FROM a",
+        "SELECT date(t) FROM a LIMIT 3",
+        "SELECT date(t) FROM a UNION ALL SELECT 1",
+        "WITH w AS (SELECT 1) SELECT * FROM w",
+        "SELECT date(t) FROM (SELECT t FROM a)",
+        "SELECT date(t) FROM a WHERE x = ?2",
+        "SELECT date(t) FROM a INDEXED BY i",
+        "SELECT date('x')",
+    ],
+)
+def test_what_has_no_outline_has_no_selection(sql: str) -> None:
+    with pytest.raises(NoOutline):
+        World(sql)
+
+
+def test_a_selection_fits_the_table_as_long_as_it_has_its_keys_and_what_is_compared() -> None:
+    world = World("SELECT a.id FROM a LEFT JOIN c ON c.x = a.x")
+    table = world.tables["c"]
+    assert world.selection.fits(table) and world.selection.fits(Table("other", ()))
+    assert not world.selection.fits(replace(table, key=("k",)))
+    assert not world.selection.fits(replace(table, columns=tuple(one for one in table.columns if one.name != "x")))
