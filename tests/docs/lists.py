@@ -54,6 +54,8 @@ _PREDICATES = {
     "#> 'constant'": "{a} #> '{{a,b}}'",
     "#>> 'constant'": "{a} #>> '{{a,b}}'",
     "? 'constant'": "{a} ? 'a'",
+    "~ 'constant'": "{a} ~ '^a'",
+    "~* 'constant'": "{a} ~* '^a'",
     "NOT": "NOT {a}",
     "- before": "- {a}",
     "~ before": "~ {a}",

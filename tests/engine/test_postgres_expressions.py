@@ -119,6 +119,7 @@ _SPECIALS = {
     "nullif": ("nullif(a, b)", "nullif(t, 'a')", "nullif(c, 0)", "nullif(f, g)"),
     "greatest": ("greatest(a, b, 3)", "greatest(t, u)", "greatest(s, c)"),
     "least": ("least(a, b)", "least(t, u, 'b')", "least(c, 5)"),
+    "concat_ws": ("concat_ws(', ', t, a, u)", "concat_ws(t, u, c, NULL)", "concat_ws(u, 'x')"),
     "concat": ("concat(t, a, u)", "concat(t, NULL, 'x')"),
 }
 

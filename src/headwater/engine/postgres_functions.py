@@ -276,6 +276,34 @@ def _ilike(text: str, pattern: str, escape: str = "\\") -> bool:
     return _pattern(_lower(pattern), _lower(escape), False).fullmatch(_lower(text)) is not None
 
 
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str, folded: bool) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL | re.ASCII | (re.IGNORECASE if folded else re.RegexFlag(0)))
+
+
+def _chr(number: int) -> str:
+    if number < 0:
+        raise Failed("character number must be positive")
+    if number == 0:
+        raise Failed("null character not permitted")
+    if number > 0x10FFFF:
+        raise Failed(f"requested character too large for encoding: {number}")
+    if 0xD800 <= number < 0xE000:
+        raise Failed(f"requested character not valid for encoding: {number}")
+    return chr(number)
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    """The first of several that are alike counts; those with no counterpart go."""
+    table = {ord(one): new[place] if place < len(new) else None for place, one in reversed(list(enumerate(old)))}
+    return text.translate(table)
+
+
+def _initcap(text: str) -> str:
+    """Words are of letters and digits, those of ASCII."""
+    return re.sub("[A-Za-z0-9]+", lambda word: word[0][0].upper() + word[0][1:].lower(), text)
+
+
 STRICT: dict[str, Callable[..., Any]] = {
     "text ||": lambda a, b: a + b,
     "float8order": order_of,
@@ -285,6 +313,12 @@ STRICT: dict[str, Callable[..., Any]] = {
     "upper": _upper,
     "length": len,
     "octet_length": lambda text: len(text.encode()),
+    "bool matches": lambda text, pattern: _compiled(pattern, False).search(text) is not None,
+    "bool matches folded": lambda text, pattern: _compiled(pattern, True).search(text) is not None,
+    "bit_length": lambda text: 8 * len(text.encode()),
+    "chr": _chr,
+    "initcap": _initcap,
+    "translate": _translate,
     "ascii": lambda text: ord(text[0]) if text else 0,
     "int4 octets": len,
     "text md5": lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest(),

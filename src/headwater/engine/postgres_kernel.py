@@ -256,6 +256,16 @@ def _concat(runs: list[Run]) -> Run:
     return lambda row: "".join(value for each in runs if (value := each(row)) is not None)
 
 
+def _concat_ws(runs: list[Run]) -> Run:
+    by, *others = runs
+
+    def run(row: Row) -> Any:
+        sep, values = by(row), [each(row) for each in others]
+        return None if sep is None else sep.join(value for value in values if value is not None)
+
+    return run
+
+
 _SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     "and": _and,
     "or": _or,
@@ -271,6 +281,7 @@ _SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     "greatest": _extreme(max),
     "least": _extreme(min),
     "concat": _concat,
+    "concat_ws": _concat_ws,
 }
 _NUMERIC_SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     **_SPECIAL,

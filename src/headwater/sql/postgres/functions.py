@@ -51,15 +51,18 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "abs": (*_INTEGER_FORMS, Signature("float8 abs", ("float8",), "float8"), *_numeric("abs")),
     "age": tuple(Signature("interval age", (kind, kind), "interval") for kind in ("timestamp", "timestamptz")),
     "ascii": _all("ascii", "int4", "text"),
+    "bit_length": _all("bit_length", "int4", "text"),
     "btrim": _all("btrim", "text", "text", "text text"),
     "ceil": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
     "ceiling": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
     "char_length": _LENGTH,
     "character_length": _LENGTH,
+    "chr": _all("chr", "text", "int4"),
     "date_part": tuple(Signature(f"float8 date_part {kind}", (part, kind), "float8") for part, kind in _PARTS),
     "date_trunc": tuple(Signature(f"{kind} date_trunc", ("unit", kind), kind) for kind in ("timestamp", "timestamptz")),
     "div": _numeric("div", "numeric numeric"),
     "floor": (*_all("float8 floor", "float8", "float8"), *_numeric("floor")),
+    "initcap": _all("initcap", "text", "text!"),
     "isfinite": tuple(
         Signature(f"bool isfinite {kind}", (kind,), "bool") for kind in ("date", "timestamp", "timestamptz")
     ),
@@ -95,9 +98,10 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "strpos": _all("strpos", "int4", "text text"),
     "substr": _all("substr", "text", "text int4", "text int4 int4"),
     "substring": _all("substr", "text", "text int4", "text int4 int4"),
+    "translate": _all("translate", "text", "text text text"),
     "trim": _all("btrim", "text", "text"),
     "trim_scale": _numeric("trim_scale"),
     "trunc": (*_all("float8 trunc", "float8", "float8"), *_numeric("trunc", "numeric", "numeric int4")),
     "upper": _all("upper", "text", "text!"),
 }
-SPECIAL = ("coalesce", "concat", "greatest", "least", "nullif")
+SPECIAL = ("coalesce", "concat", "concat_ws", "greatest", "least", "nullif")

@@ -28,6 +28,8 @@ BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     ">": (COMPARISON, exp.GT),
     ">=": (COMPARISON, exp.GTE),
     "||": (OTHER, exp.DPipe),
+    "~": (OTHER, exp.RegexpLike),
+    "~*": (OTHER, exp.RegexpILike),
     "->": (OTHER, exp.JSONExtract),
     "->>": (OTHER, exp.JSONExtractScalar),
     "#>": (OTHER, exp.JSONBExtract),
@@ -86,6 +88,11 @@ class PostgresStatement(Statement):
         return found
 
     def _binary(self, this: exp.Expr, least: int) -> exp.Expr | None:
+        first = self._curr
+        if self._operator() == "!" and least <= OTHER and self._next and self._next.text in ("~", "~*"):
+            self._advance()
+            matched = self._binary(this, least)
+            return None if matched is None else exp.Not(this=self._placed(matched, first))
         tier, node = BINARY.get(self._operator(), (0, exp.Expr))
         if tier < least or not tier:
             return None
@@ -169,6 +176,8 @@ class PostgresStatement(Statement):
             return self._placed(self._array(), first)
         if self._operator() == "EXTRACT" and self._next.text == "(":
             return self._placed(self._extract(), first)
+        if self._operator() == "POSITION" and self._next.text == "(":
+            return self._placed(self._position(), first)
         if self._is_typed():
             return self._placed(self._typed(), first)
         return super()._operand()
@@ -187,6 +196,17 @@ class PostgresStatement(Statement):
         self._advance()
         self._expect(TokenType.FROM, "FROM")
         call = exp.Anonymous(this="extract", expressions=[field, self._tier(OR)], distinct=False)
+        self._expect(TokenType.R_PAREN, ")")
+        call.meta["name"] = token_span(first)
+        return call
+
+    def _position(self) -> exp.Expr:
+        """`position(part IN text)` is `strpos(text, part)`."""
+        first = self._curr
+        self._advance(2)
+        part = self._tier(OTHER)
+        self._expect(TokenType.IN, "IN")
+        call = exp.Anonymous(this="strpos", expressions=[self._tier(OTHER), part], distinct=False)
         self._expect(TokenType.R_PAREN, ")")
         call.meta["name"] = token_span(first)
         return call

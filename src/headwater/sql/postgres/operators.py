@@ -41,6 +41,7 @@ from headwater.sql.postgres.kinds import (
     wider,
 )
 from headwater.sql.postgres.numbers import is_numeric
+from headwater.sql.postgres.patterns import CLASSES, translated
 from headwater.sql.postgres.reading import READ, read
 from headwater.sql.postgres.times import CASTS, DATED, TIMES, comparable, moved, summed
 from headwater.sql.scope import Bound, Scope
@@ -464,6 +465,18 @@ def check_pattern(scope: Scope, pattern: str, escape: str = "\\", *, at: Span | 
         rest = rest[1:]
 
 
+def matched(scope: Scope, node: exp.Binary) -> Bound:
+    """By a regular expression. Which letters are digits, blanks or one another's capitals, a collation says."""
+    value, pattern = bind_expr(scope, node.this).expr, literal_text(bind_expr(scope, node.expression).expr)
+    folded = isinstance(node, exp.RegexpILike)
+    known = translated(pattern) if pattern is not None else None
+    plain = pattern is not None and not folded and not CLASSES.search(pattern)
+    if known is None or not (kind_of(value) == "text" or (is_text(kind_of(value)) and plain)):
+        raise scope.refusal("this regular expression is not supported yet", span(node), "use LIKE")
+    name = "bool matches folded" if folded else "bool matches"
+    return Bound(Call(name, (value, Const(known, Type.TEXT)), BOOLEAN))
+
+
 def escaped(scope: Scope, node: exp.Escape) -> Bound:
     return like(scope, node.this, node.expression)
 
@@ -620,12 +633,19 @@ def _concat(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
     return Call(node.name, tuple(as_text(scope, arg, span(node)) for arg in args), Type.TEXT)
 
 
+def _joined(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:
+    if len(args) < 2:
+        raise scope.refusal("concat_ws() of nothing is not supported yet", span(node))
+    return _concat(scope, node, args)
+
+
 _SPECIAL: dict[str, Callable[[Scope, exp.Anonymous, list[Expr]], Expr]] = {
     "coalesce": _coalesced,
     "nullif": _nullif,
     "greatest": _extreme,
     "least": _extreme,
     "concat": _concat,
+    "concat_ws": _joined,
 }
 
 RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
@@ -649,6 +669,7 @@ RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     exp.Like: like,
     exp.ILike: like,
     exp.Escape: escaped,
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), matched),
     exp.Collate: collate,
     exp.Cast: cast,
     exp.AtTimeZone: zoned,

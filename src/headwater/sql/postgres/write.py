@@ -16,6 +16,8 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
     exp.ILike: "ILIKE",
+    exp.RegexpLike: "~",
+    exp.RegexpILike: "~*",
     exp.JSONExtract: "->",
     exp.JSONExtractScalar: "->>",
     exp.JSONBExtract: "#>",
