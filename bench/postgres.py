@@ -83,10 +83,12 @@ def _measured(url: str, seconds: float, options: dict[str, Any]) -> tuple[list[f
     with tempfile.TemporaryDirectory() as scratch, headwater.connect(url, data_dir=Path(scratch), **options) as db:
         live = db.query(_SQL, live=True)
         assert live.strategy == "incremental"
+        start_s = time.monotonic()
         live.listen(note)
         commits_s = _busy(url, seconds + _WARM_S)
         live.wait(db.position())
-    return [way for at, way in seen.items() if at - min(seen) > _WARM_S], commits_s[int(_WARM_S * _RATE) :]
+    first_s = min(at for at in seen if at > start_s)
+    return [way for at, way in seen.items() if at > first_s + _WARM_S], commits_s[int(_WARM_S * _RATE) :]
 
 
 def _committed(emission: Emission | None) -> list[float]:

@@ -1,0 +1,113 @@
+"""Windows that begin anew: asked for until they are to be had, and no longer than somebody waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.gateway import renewing
+from headwater.gateway.renewing import Renewing
+from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.plan.planner import Planned, plan
+from tests.support.processes import eventually
+
+TABLE = Table("t", (Column("id", Type.INTEGER), Column("n", Type.INTEGER)), ("id",), 1)
+
+
+def _planned(sql: str) -> Planned:
+    return plan(sql, {"t": TABLE})
+
+
+@dataclass(slots=True)
+class Desk:
+    """`answers` are what asking comes to, in turn; then it succeeds."""
+
+    answers: list[HeadwaterError] = field(default_factory=list)
+    is_reachable: bool = True
+    wanted: bool = True
+    asked: list[tuple[int, ...]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def subscribe(self, *planned: Planned) -> None:
+        self.asked.append(tuple(sorted(one.instance.id for one in planned)))
+        if self.answers:
+            raise self.answers.pop(0)
+
+    def running(self) -> Renewing:
+        return Renewing(
+            self.subscribe,
+            lambda: self.is_reachable,
+            lambda _: self.wanted,
+            lambda _, reason: self.refused.append(reason),
+        )
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Desk], Renewing]]:
+    monkeypatch.setattr(renewing, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(renewing, "_PAUSE_S_MAX", 0.001)
+    started: list[Renewing] = []
+
+    def start(desk: Desk) -> Renewing:
+        started.append(desk.running())
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+ONE = "SELECT id FROM t WHERE n = 1"
+TWO = "SELECT id FROM t WHERE n = 2"  # of the same template
+OTHER = "SELECT n FROM t"
+
+
+def test_those_of_one_template_are_asked_for_together() -> None:
+    desk = Desk()
+    here = desk.running()
+    for sql in (ONE, OTHER, TWO):
+        here.renew(_planned(sql))
+    here.start()
+    eventually(lambda: len(desk.asked) == 2)
+    here.stop()
+    assert sorted(map(len, desk.asked)) == [1, 2]
+
+
+def test_it_waits_for_an_origin_that_cannot_be_reached(start: Callable[[Desk], Renewing]) -> None:
+    desk = Desk([SourceError("could not be reached")] * 50, is_reachable=False)
+    start(desk).renew(_planned(ONE))
+    eventually(lambda: len(desk.asked) == 51)
+    assert desk.refused == []
+
+
+def test_what_an_origin_that_answers_refuses_again_and_again_is_refused(start: Callable[[Desk], Renewing]) -> None:
+    desk = Desk([SourceError("no such table")] * 50)
+    start(desk).renew(_planned(ONE))
+    eventually(lambda: desk.refused)
+    assert desk.refused == ["no such table"]
+    assert 1 < len(desk.asked) < 50
+
+
+def test_a_query_that_is_wrong_by_now_is_refused_at_once(start: Callable[[Desk], Renewing]) -> None:
+    desk = Desk([SqlError("column n does not exist", sql=ONE)])
+    start(desk).renew(_planned(ONE))
+    eventually(lambda: desk.refused)
+    assert len(desk.asked) == 1
+
+
+def test_nobody_waits_any_more(start: Callable[[Desk], Renewing]) -> None:
+    desk = Desk([SourceError("could not be reached")] * 1_000_000, is_reachable=False)
+    here = start(desk)
+    here.renew(_planned(ONE))
+    eventually(lambda: len(desk.asked) > 2)
+    desk.wanted = False
+    desk.answers.clear()
+    asked = len(desk.asked)
+    here.renew(_planned(OTHER))
+    eventually(lambda: not here._lost)
+    assert len(desk.asked) <= asked + 1
