@@ -227,6 +227,7 @@ def lives(world: World, clients: list[Client], place: Path, limits: Limits) -> I
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_only_those_are_in_error_whose_own_query_fails(name: str, tmp_path: Path) -> None:
     told = Counter[bool]()
@@ -276,6 +277,7 @@ def test_more_failures_than_are_remembered_concern_everyone(tmp_path: Path) -> N
     assert blurred
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ALONE, *FREE])
 def test_it_does_not_matter_how_transactions_are_cut(name: str) -> None:
     def run(cut: int) -> bytes:

@@ -61,3 +61,17 @@ def test_a_zero_that_changes_its_sign_is_a_change(more: int) -> None:
     values = [0.0, -0.0, math.nan, math.nan, *[1.0] * more]
     pool = pa.RecordBatch.from_arrays([pa.array(values)], names=["f"])
     assert differ(pool, np.array([0, 2, 0]), np.array([1, 3, 0])).tolist() == [True, False, False]
+
+
+def test_a_row_that_fails_is_no_error_of_those_who_do_not_ask_for_it() -> None:
+    """Everyone who shared the join was in error, here by the least integer, which the query for 2 never sees."""
+    flow, asked = Dataflow(), []
+    flow.define(T)
+    for value in (-(2**63), 2):
+        planned = plan(f"SELECT a.i FROM t a JOIN t b ON b.i = a.i AND abs(b.i) > 0 WHERE a.i = {value}", [T])
+        whole = {"t": [rows(-(2**63), 2)]}
+        flow.activate(planned.template, whole if flow.needs_rows(planned.template) else None)
+        flow.subscribe(planned.instance, 1)
+        asked.append(planned.instance.id)
+    told = {entry.instance: entry.kind for entry in flow.take().index}
+    assert [told[instance] for instance in asked] == ["error", "result"]
