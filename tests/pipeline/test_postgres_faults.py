@@ -153,8 +153,8 @@ class Resynced:
         here, resync = cls(live), live.resync
 
         def resynced(reason: str) -> None:
-            here.reasons.append(reason)
             resync(reason)
+            here.reasons.append(reason)
 
         monkeypatch.setattr(live, "resync", resynced)
         live.listen(here.told.append)
@@ -162,7 +162,7 @@ class Resynced:
 
     def once(self, url: str, reason: str) -> None:
         """One reason, then one fresh result; from there on it goes on as before."""
-        eventually(lambda: self.reasons and self.live.state == "ready", _PATIENCE_S)
+        eventually(lambda: self.reasons and self._is_fresh(), _PATIENCE_S)
         [said] = self.reasons
         assert reason in said
         assert (self.live.resyncs, self.live.reason) == (1, None)
@@ -173,6 +173,9 @@ class Resynced:
         _written(url, "UPDATE orders SET total = total + 1 WHERE id < 5", "INSERT INTO orders (total) VALUES (1)")
         following.agrees(url)
         assert {type(one) for one in self.told[fresh:]} == {Diff}
+
+    def _is_fresh(self) -> bool:
+        return self.live.state == "ready" and any(isinstance(one, Result) for one in self.told)
 
 
 def _slot_dropped(url: str) -> bool:
