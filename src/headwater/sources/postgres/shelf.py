@@ -82,10 +82,19 @@ class Shelf:
     def seed(self, capture: Captured, batches: Iterable[pa.RecordBatch]) -> None:
         """The rows of a table that is no captured one yet."""
         keyed = Keyed(capture)
-        parts = [self._write(keyed, [run], is_whole=True) for run in _seeds(keyed, batches)]
-        whole = [self._write(keyed, [one.run for one in parts], is_whole=True, adds=True)] if len(parts) > 1 else parts
-        self._remove(one.name for one in parts if one not in whole)
-        self._seeded[capture.oid] = whole
+        parts: list[Filed] = []
+        try:
+            for run in _seeds(keyed, batches):
+                parts.append(self._write(keyed, [run], is_whole=True))
+            whole = self._write(keyed, [one.run for one in parts], is_whole=True, adds=True) if len(parts) > 1 else None
+        except BaseException:
+            self._remove(one.name for one in parts)
+            raise
+        if whole is not None:
+            self._remove(one.name for one in parts)
+            parts = [whole]
+        self._remove(one.name for one in self._seeded.get(capture.oid, ()))  # of an attempt that went no further
+        self._seeded[capture.oid] = parts
 
     def begin(self, capture: Captured) -> None:
         """A table is captured from here on; its rows were seeded."""
@@ -143,7 +152,11 @@ class Shelf:
         with self._lock:
             self._named += 1
             path = self._directory / f"{self._named:08d}.arrow"
-        return runfiles.write(path, keyed.capture.table, merged(runs, keyed, is_whole=is_whole, adds=adds))
+        try:
+            return runfiles.write(path, keyed.capture.table, merged(runs, keyed, is_whole=is_whole, adds=adds))
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
     def _commit(self, files: Files, **changed: Any) -> None:
         """From here on these files count, on disk first. Called with the lock."""
