@@ -7,7 +7,7 @@ columns asks for those instead, and no row is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import overload
@@ -97,8 +97,8 @@ class Part(Sequence[Change]):
     def __repr__(self) -> str:
         return repr(self._changes())
 
-    def among(self, tables: Sequence[str] | set[str] | dict[str, Table]) -> Part:
-        """Those of some tables alone."""
+    def among(self, tables: Container[str]) -> Part:
+        """Those of some tables alone, of which no row is made yet."""
         named = [one.table.name in tables for one in self.stretch.tables]
         spans = zip(self.spans, named, strict=True)
         return self if all(named) else Part(self.stretch, tuple((b, e) if kept else (b, b) for (b, e), kept in spans))
@@ -108,6 +108,13 @@ class Part(Sequence[Change]):
             tables = zip(self.stretch.tables, self.spans, strict=True)
             self._made = tuple(change for table, span in tables for change in _made(table, *span))
         return self._made
+
+
+def among(changes: Sequence[Change], tables: Container[str]) -> Sequence[Change]:
+    """Those of some tables alone."""
+    if isinstance(changes, Part):
+        return changes.among(tables)
+    return tuple(change for change in changes if change.table in tables)
 
 
 def _within(spans: Sequence[Span], begin: int, end: int) -> Iterator[Span]:

@@ -20,7 +20,7 @@ from headwater.model.coalesce import coalesce
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.model.stretch import Part
+from headwater.model.stretch import Part, among
 from headwater.pipeline.records import Schema, decode_control, encode_control, position_of
 from headwater.sources.source import SchemaChange, Source
 
@@ -130,10 +130,9 @@ class Capture:
             self._moved.notify_all()
 
     def _net(self, transaction: Transaction) -> Transaction:
-        if isinstance(transaction.changes, Part):  # net as it comes
-            return Transaction(transaction.position, transaction.changes.among(self.tables))
-        known = tuple(change for change in transaction.changes if change.table in self.tables)
-        return coalesce(Transaction(transaction.position, known), self.tables)
+        """What comes as columns is net."""
+        known = Transaction(transaction.position, among(transaction.changes, self.tables))
+        return known if isinstance(known.changes, Part) else coalesce(known, self.tables)
 
     def _schema(self, change: SchemaChange) -> None:
         self._log_schema(change)

@@ -19,6 +19,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
+from headwater.model.stretch import among
 from headwater.model.value import Row
 from headwater.pipeline.capture import Stopped
 from headwater.pipeline.records import Answer as Answered
@@ -119,8 +120,9 @@ class Requery:
         """Told before the transactions are readable in the log: no position is reported that is not known dirty."""
         with self._lock:
             if self._asked:
+                read = {table for asked in self._asked.values() for table in asked.query.mask}
                 for transaction in transactions:
-                    for change in transaction.changes:
+                    for change in among(transaction.changes, read):
                         for asked in self._asked.values():
                             asked.changed(transaction.position, tables[change.table], change)
                 if any(asked.dirty for asked in self._asked.values()):
