@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 from hypothesis import strategies as st
@@ -32,6 +33,13 @@ NUMERIC = [
         "n * d * 1.000",
     ),
 ]
+_REAL_SIDES = (("r", "z"), ("r", "f"), ("a", "r"), ("r", "n"), ("r", "0.1"), ("1", "z"))
+NUMERIC += [
+    *(f"{x} {sign} {y}" for sign in _SIGNS for x, y in _REAL_SIDES),
+    *(f"{x} {sign} {y}" for sign in "+-*/" for x, y in _REAL_SIDES[1:]),
+    *("r::float8", "r::text", "r::int", "r::int8", "r::numeric", "z::numeric(9,3)", "r || t", "concat(r, t)"),
+    *("coalesce(r, z)", "CASE WHEN p THEN r ELSE z END", "r IS NULL", "r IN (1, 0.5)", "r BETWEEN 0 AND f"),
+]
 _EDGES = (
     *("0", "0.00", "0.1", "-0.50", "1.5", "1.50", "2.5", "-2.5", "9999.5", "10000", "0.00001", "-99999999.99"),
     *(
@@ -56,4 +64,7 @@ PRICES = (
     st.none()
     | st.sampled_from(["0.00", "0.50", "1.50", "-2.50", "9999999.99", "NaN", "100.00"]).map(Decimal)
     | st.integers(-(10**5), 10**5).map(lambda cents: Decimal(cents).scaleb(-2))
+)
+SHORT = st.none() | st.sampled_from(
+    [0.0, -0.0, 0.1, -1.5, 2.5, 1e6, 123456.7, 3.4e38, -1e-40, 16777216.0, 9.223372e18, math.nan, math.inf, -math.inf]
 )

@@ -21,7 +21,7 @@ from headwater.sql.bind import bind
 from headwater.sql.expr import Expr
 from headwater.sql.postgres.functions import FUNCTIONS, SPECIAL
 from headwater.sql.postgres.kinds import BOOLEAN, TYPES, kind_of
-from tests.engine.numeric_expressions import NUMBERS, NUMERIC, PRICES
+from tests.engine.numeric_expressions import NUMBERS, NUMERIC, PRICES, SHORT
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
 from tests.support.postgres import VERSIONS, Servers
@@ -43,6 +43,8 @@ _COLUMNS = {
     "n": "numeric",
     "m": "numeric",
     "d": "numeric(9,2)",
+    "r": "real",
+    "z": "real",
 }
 _KINDS = {
     "integer": "int4",
@@ -52,6 +54,7 @@ _KINDS = {
     "boolean": "bool",
     "numeric": "numeric",
     "numeric(9,2)": "numeric",
+    "real": "float4",
 }
 TABLE = Table(
     "v",
@@ -163,6 +166,8 @@ ROWS = st.lists(
         NUMBERS,
         NUMBERS,
         PRICES,
+        SHORT,
+        SHORT,
     ),
     min_size=12,
     max_size=12,
@@ -206,7 +211,7 @@ def _bound(text: str) -> Expr:
 
 @settings(tries(4), phases=(Phase.explicit, Phase.generate))  # a failure names its row: there is little to shrink
 @given(rows=ROWS)
-@example(rows=[(None,) * 13] * 12)
+@example(rows=[(None,) * 15] * 12)
 def test_every_operator_and_function_answers_as_postgres_does(db: psycopg.Connection[Any], rows: list[Any]) -> None:
     db.execute("TRUNCATE v")
     numbered = [(number, *row) for number, row in enumerate(rows)]

@@ -20,6 +20,10 @@ P = Table(
         Column("id", Type.INTEGER, "integer", nullable=False),
         Column("s", Type.TEXT, "text", "C"),
         Column("c", Type.TEXT, "text", "en_US"),
+        Column("f", Type.REAL, "double precision"),
+        Column("n", Type.NUMERIC, "numeric"),
+        Column("d", Type.NUMERIC, "numeric(9,2)"),
+        Column("k", Type.TEXT, "character(5)", "C"),
     ),
     ("id",),
     dialect="postgres",
@@ -29,6 +33,10 @@ AGAIN = (
     "SELECT x.id FROM (SELECT id FROM p INTERSECT SELECT id + 1 FROM p EXCEPT ALL SELECT id + 2 FROM p) AS x",
     "SELECT id FROM p EXCEPT (SELECT id FROM p UNION SELECT id + 1 FROM p) ORDER BY 1",
     "SELECT c, count(*) AS n FROM p GROUP BY c LIMIT 2",
+    "SELECT p.id FROM p JOIN (SELECT avg(f) AS f, sum(n) AS n FROM p LIMIT 1) AS x ON x.n = p.n ORDER BY 1",
+    "SELECT max(f) AS most, sum(d * 1.10) AS worth FROM p WHERE d > 1.50 AND n * 1.50 > 3 AND k = 'ab'",
+    "SELECT f, k FROM p WHERE TRUE ORDER BY n, k FETCH FIRST 3 ROWS ONLY",
+    "SELECT v.b FROM p LEFT JOIN (VALUES (1.5, 'a'), (NULL, 'b')) AS v (n, b) ON v.n = p.d AND 1 < 2",
 )
 
 
@@ -57,6 +65,7 @@ def test_an_empty_string_at_the_end_of_a_query_with_parameters() -> None:
 
 def test_a_constant_of_a_type_that_sqlite_does_not_have() -> None:
     """It stood alone, and so was given to SQLite to evaluate."""
-    evaluated = Expressions([Const(date(2024, 1, 31), Type.DATE)], P).evaluate(batch_of(P, [(1, "a", "b")]))
+    rows = batch_of(P, [(1, "a", "b", None, None, None, None)])
+    evaluated = Expressions([Const(date(2024, 1, 31), Type.DATE)], P).evaluate(rows)
     assert not evaluated.failed
     assert from_array(evaluated.columns[0], Type.DATE) == [date(2024, 1, 31)]

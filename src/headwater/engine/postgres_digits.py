@@ -1,28 +1,43 @@
-"""How PostgreSQL writes a double: the shortest digits that stand for it and for no other. Pure."""
+"""How PostgreSQL writes a double: the shortest digits that stand for it and for no other. Pure.
+
+A `real` is held as the double that its digits stand for: what it is itself, `widened` tells.
+"""
 
 from __future__ import annotations
 
 import math
+import struct
 from decimal import Decimal
 from fractions import Fraction
 
-_PLAIN_MIN, _PLAIN_MAX = -4, 15  # exponents outside are written
+_PLAIN_MIN, _PLAIN_MAX, _PLAIN_MAX_SHORT = -4, 15, 6  # exponents outside are written
 _DIGITS_MAX = 17
 
 
-def real_text(real: float) -> str:
+def widened(real: float) -> float:
+    """The double that a `real` equals."""
+    (wide,) = struct.unpack("f", struct.pack("f", real))
+    return float(wide)
+
+
+def short_text(real: float) -> str:
+    """Of a `real`."""
+    return real_text(real, _PLAIN_MAX_SHORT)
+
+
+def real_text(real: float, plain_max: int = _PLAIN_MAX) -> str:
     if math.isnan(real):
         return "NaN"
     if math.isinf(real):
         return "Infinity" if real > 0 else "-Infinity"
     sign = "-" if math.copysign(1.0, real) < 0 else ""
-    return sign + (_spelled(abs(real)) if real else "0")
+    return sign + (_spelled(abs(real), plain_max) if real else "0")
 
 
-def _spelled(real: float) -> str:
+def _spelled(real: float, plain_max: int) -> str:
     number = _shortest(real)
     digits, exponent = "".join(map(str, number.as_tuple().digits)).rstrip("0"), number.adjusted()
-    if not _PLAIN_MIN <= exponent < _PLAIN_MAX:
+    if not _PLAIN_MIN <= exponent < plain_max:
         point = f".{digits[1:]}" if len(digits) > 1 else ""
         return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:

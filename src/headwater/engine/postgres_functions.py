@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from headwater.engine.postgres_digits import real_text
+from headwater.engine.postgres_digits import real_text, short_text, widened
 from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_reading import READ
 from headwater.engine.postgres_times import MOVED
@@ -177,6 +177,9 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
         return lambda a: a
     if kind == "text" and wanted in READ:
         return READ[wanted]
+    if kind == "float4" and wanted != "text":
+        convert = cast("float8", wanted)
+        return lambda a: convert(widened(a))
     if wanted in BOUNDS:
         if kind == "float8":
             return _rounded(wanted)
@@ -193,6 +196,8 @@ def cast(kind: str, wanted: str) -> Callable[[Any], Any]:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "bool": lambda a: "true" if a else "false",
     "float8": real_text,
+    "float4": short_text,
+    "bpchar": lambda a: a.rstrip(" "),
     "bytea": lambda raw: f"\\x{raw.hex()}",
     **WRITTEN,
 }
@@ -306,7 +311,6 @@ def _initcap(text: str) -> str:
 
 STRICT: dict[str, Callable[..., Any]] = {
     "text ||": lambda a, b: a + b,
-    "float8order": order_of,
     "like": _like,
     "ilike": _ilike,
     "lower": _lower,

@@ -23,6 +23,7 @@ from decimal import (
 )
 from typing import Any
 
+from headwater.engine.postgres_digits import widened
 from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_functions import BOUNDS, TITLES, comparison, whole
 
@@ -245,6 +246,7 @@ def _to_integer(kind: str) -> Callable[[Decimal], int]:
 _FROM: dict[str, Callable[[Any], Decimal]] = {
     **dict.fromkeys(BOUNDS, Decimal),
     "float8": _of_real,
+    "float4": lambda real: read(f"{widened(real):.6g}"),
     "text": read,
     "numeric": lambda number: number,
 }

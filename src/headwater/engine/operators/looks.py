@@ -14,7 +14,7 @@ def looks_alike(column: RelColumn) -> bool:
         case Type.TEXT:
             return column.collation == "BINARY"
         case Type.REAL:
-            return column.affinity != "float8"
+            return not column.affinity.startswith("float")
         case Type.NUMERIC:
             return column.affinity.startswith("numeric ")
         case _:

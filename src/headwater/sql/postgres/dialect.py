@@ -25,7 +25,9 @@ from headwater.sql.postgres.arrays import array_text
 from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
+    DEFAULT,
     PLAIN,
+    REALS,
     SPELLINGS,
     common_kind,
     is_enum,
@@ -38,6 +40,7 @@ from headwater.sql.postgres.kinds import (
 from headwater.sql.postgres.listing import listed
 from headwater.sql.postgres.numbers import has_scale, is_numeric, scale_of, scaled
 from headwater.sql.postgres.operators import bind, coerced, compare, settled
+from headwater.sql.postgres.padded import as_text, is_padded
 from headwater.sql.postgres.write import PostgresWriter, written
 from headwater.sql.relation import RelColumn
 from headwater.sql.scope import Bound, Scope
@@ -147,7 +150,7 @@ class Postgres:
 
     def _counts_once(self, bound: Bound) -> bool:
         kind = kind_of(bound.expr)
-        return self.looks_alike(bound) or is_numeric(kind) or kind == "float8"
+        return self.looks_alike(bound) or is_numeric(kind) or kind in REALS
 
     def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
         """Which zero is the least or the largest PostgreSQL leaves open: it is shown without a sign."""
@@ -162,7 +165,7 @@ class Postgres:
 
     def orders(self, bound: Bound) -> bool:
         kind = kind_of(bound.expr)
-        return not is_enum(kind) and (kind == "text" or not is_text(kind))
+        return kind in PLAIN or has_scale(kind)
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name, kind = node.name, kind_of(args[0].expr) if args else ""
@@ -188,10 +191,9 @@ class Postgres:
 
     def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey:
         descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+        bound = Bound(as_text(bound.expr, kind_of(bound.expr)))
         kind = kind_of(bound.expr)
-        if kind == "float8":
-            return OrderKey(Call("float8order", (bound.expr,), Type.INTEGER), descending, nulls_first)
-        if kind not in PLAIN | {"interval"} and not is_numeric(kind):
+        if kind not in PLAIN | {"interval", *REALS} and not is_numeric(kind):
             raise _unordered(scope, kind, span(ordered))
         return OrderKey(bound.expr, descending, nulls_first)
 
@@ -200,10 +202,10 @@ class Postgres:
         kind, expr = kind_of(bound.expr), bound.expr
         if kind in PLAIN or has_scale(kind):
             return Term(OrderKey(expr), node)
-        if expr.type is not Type.TEXT and not (is_numeric(kind) or kind == "float8"):
+        if expr.type is not Type.TEXT and not (is_numeric(kind) or kind in REALS):
             raise _unordered(scope, kind, at)
         text = node if is_text(kind) else exp.Cast(this=node, to=exp.Var(this="text"))
-        return Term(OrderKey(Cast(expr, "text", Type.TEXT)), exp.Collate(this=text, expression=_C.copy()))
+        return Term(OrderKey(_by_bytes(expr, kind)), exp.Collate(this=text, expression=_C.copy()))
 
     def finer(self, node: exp.Expr, bound: Bound) -> list[Term]:
         return []
@@ -227,6 +229,13 @@ class Postgres:
 
     def writer(self, params: Params) -> Writer:
         return PostgresWriter(params)
+
+
+def _by_bytes(expr: Expr, kind: str) -> Expr:
+    """What `CAST(… AS text) COLLATE "C"` is bound as."""
+    if not is_text(kind):
+        expr = as_text(expr, kind) if is_padded(kind) else Cast(expr, DEFAULT, Type.TEXT)
+    return expr if kind_of(expr) == "text" else Cast(expr, "text", Type.TEXT)
 
 
 def _aggregated(name: str, kind: str, distinct: bool) -> tuple[Type, str] | None:

@@ -21,8 +21,10 @@ from headwater.model.value import Type, Value
 from headwater.model.verbatim import Verbatim
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.numbers import common_scale, has_scale, is_numeric, kind_of_declared, kind_of_result
+from headwater.sql.postgres.padded import is_padded, kind_of_padded
 
 INTEGERS = ("int2", "int4", "int8")
+REALS = ("float4", "float8")
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "is", "isnot"})
 TRUTHS = COMPARISONS | {"and", "or", "not", "in", "like", "ilike", "starts_with"}
 BOOLEAN = Type.BOOLEAN
@@ -31,6 +33,7 @@ TYPES = {
     **dict.fromkeys(INTEGERS, Type.INTEGER),
     "bool": BOOLEAN,
     "float8": Type.REAL,
+    "float4": Type.REAL,
     "text": Type.TEXT,
     "unknown": Type.TEXT,
     "numeric": Type.NUMERIC,
@@ -44,6 +47,7 @@ TYPES = {
     "enum": Type.TEXT,
     "jsonb": Type.JSON,
     "json": Type.JSON,
+    "bpchar": Type.TEXT,
 }
 PLAIN = frozenset(
     {*INTEGERS, "bool", "text", "uuid", "bytea", *MOMENTS}
@@ -54,6 +58,7 @@ TITLES = {
     "int4": "integer",
     "int8": "bigint",
     "float8": "double precision",
+    "float4": "real",
     "bool": "boolean",
 }
 SPELLINGS = {
@@ -81,6 +86,8 @@ _PRECISION = re.compile(
 def kind_of_column(column: Column) -> str:
     if _VARCHAR.fullmatch(column.declared) and column.type is Type.TEXT:
         return _kind_of_text(column)
+    if (padded := kind_of_padded(column.declared, _kind_of_text(column))) and column.collation != "nondeterministic":
+        return padded
     if column.type is Type.NUMERIC:
         return kind_of_declared(column.declared) or f"other {column.declared}"
     if column.type is Type.TEXT and column.collation == "BINARY" and column.declared not in _UNCOLLATED:
@@ -154,16 +161,13 @@ def _kind_of_call(expr: Call) -> str:
         return kind
     if expr.type is Type.NUMERIC:
         return kind_of_declared(expr.name) or "numeric"
-    return "float8" if expr.type is Type.REAL else RESULTS.get(expr.name, "int4")
+    return "float8" if expr.type is Type.REAL else "int4"
 
 
 def _kind_of_made(args: Iterable[Expr]) -> str:
     """A text has its collation from the texts it is made of; those that are not of a column leave it to the others."""
     kinds = {kind for arg in args if not isinstance(arg, Const) and is_text(kind := kind_of(arg))} - {DEFAULT}
     return DEFAULT if not kinds else kinds.pop() if len(kinds) == 1 else "text collate conflict"
-
-
-RESULTS = {"float8order": "int8"}
 
 
 def fits(value: int, kind: str) -> bool:
@@ -184,7 +188,7 @@ def is_text(kind: str) -> bool:
 
 def is_plain(kind: str) -> bool:
     """Text of another collation too, but for its order."""
-    return kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind)
+    return kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind) or is_padded(kind)
 
 
 def is_enum(kind: str) -> bool:

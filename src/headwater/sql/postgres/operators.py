@@ -29,6 +29,7 @@ from headwater.sql.postgres.kinds import (
     DEFAULT,
     INTEGERS,
     PLAIN,
+    REALS,
     SPELLINGS,
     common_kind,
     fits,
@@ -41,13 +42,14 @@ from headwater.sql.postgres.kinds import (
     wider,
 )
 from headwater.sql.postgres.numbers import is_numeric
+from headwater.sql.postgres.padded import MARK, filled, is_padded, stripped
+from headwater.sql.postgres.padded import as_text as as_unpadded
 from headwater.sql.postgres.patterns import CLASSES, translated
 from headwater.sql.postgres.reading import READ, read
 from headwater.sql.postgres.times import CASTS, DATED, TIMES, comparable, moved, summed
 from headwater.sql.scope import Bound, Scope
 from headwater.sql.walk import references
 
-MARK = "\ue000"  # stands for a value that is not known yet, whatever its type
 TRUE, FALSE = Const(True, BOOLEAN), Const(False, BOOLEAN)
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _SIGNS: dict[type[exp.Expr], str] = {
@@ -76,7 +78,7 @@ _EQUALITIES = ("=", "<>", "is", "isnot")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
-_TOLD = ("uuid", "float8", *TIMES)  # `||` and concat() write them as a cast to text does
+_TOLD = ("uuid", *REALS, *TIMES)  # `||` and concat() write them as a cast to text does
 _CASTS = {
     ("bool", "int4"),
     ("int4", "bool"),
@@ -85,6 +87,7 @@ _CASTS = {
     ("float8", "int4"),
     ("float8", "int8"),
     ("float8", "text"),
+    *(("float4", kind) for kind in (*INTEGERS, "float8", "text")),
     *((kind, "text") for kind in (*INTEGERS, "uuid")),
     *(("text", kind) for kind in (*INTEGERS, "float8", "bool", "uuid")),
     *((kind, "text") for kind in ("bytea", *DOCUMENTS)),
@@ -193,6 +196,15 @@ def alike(scope: Scope, exprs: Sequence[Expr], at: Span | None) -> list[Expr]:
     return [coerced(scope, expr, kind or "text", at) for expr in exprs]
 
 
+def _widened(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """A `real` meets other numbers as a double. With its own kind alone it stays what it is."""
+    kinds = {kind_of(left), kind_of(right)} - {"float4", "unknown"}
+    if not kinds or not all(map(_is_number, kinds)):
+        return left, right
+    one, other = (Cast(side, "float8", Type.REAL) if kind_of(side) == "float4" else side for side in (left, right))
+    return one, other
+
+
 def _is_number(kind: str) -> bool:
     return is_integer(kind) or is_numeric(kind) or kind == "float8"
 
@@ -263,6 +275,7 @@ def arithmetic(scope: Scope, node: exp.Binary) -> Bound:
 
 
 def computed(scope: Scope, sign: str, left: Expr, right: Expr, at: Span | None) -> Expr:
+    left, right = _widened(left, right)
     kinds = {kind_of(side) for side in (left, right)} - {"unknown"}
     if (moment := summed(sign, left, right)) is not None:
         return moment
@@ -320,8 +333,12 @@ def comparison(scope: Scope, node: exp.Binary) -> Bound:
 
 def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
     """A constant ends up on the right. Doubles are compared by their own: NaN equals itself and is the largest."""
-    one, other = left.expr, right.expr
+    if (padded := _filled(name, left.expr, right.expr)) is not None:
+        return Bound(padded)
+    one, other = _widened(*_unfilled(left.expr, right.expr))
     kinds = {kind_of(one), kind_of(other)} - {"unknown"}
+    if kind_of(one) == kind_of(other) == "float4":
+        return Bound(Call(f"float8 {name}", (one, other), BOOLEAN))
     if any(map(is_numeric, kinds)) and all(map(_is_number, kinds)) and "float8" not in kinds:
         one, other = (numbers.compared(_read_as_numeric(scope, side, at)) for side in (one, other))
         return Bound(_constant_last(name, one, other))
@@ -338,6 +355,25 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
         told = " and ".join(sorted(map(_title, kinds)))
         raise scope.refusal(f"comparing {told or 'literals'} is not supported yet", at, _collation_hint(kinds))
     return Bound(_constant_last(name, *(coerced(scope, side, kind, at) for side in (one, other))))
+
+
+def _filled(name: str, one: Expr, other: Expr) -> Expr | None:
+    """Texts of the same length are equal where they look the same; a constant is made such a text."""
+    kinds = [kind_of(one), kind_of(other)]
+    padded = next(filter(is_padded, kinds), None)
+    if padded is None or name not in _EQUALITIES or not set(kinds) <= {padded, "unknown"}:
+        return None
+    sides = [filled(text, padded) if (text := literal_text(side)) is not None else side for side in (one, other)]
+    return _constant_last(name, *sides)
+
+
+def _unfilled(one: Expr, other: Expr) -> tuple[Expr, Expr]:
+    """Otherwise they are compared without their blanks."""
+    kinds = kind_of(one), kind_of(other)
+    if not any(map(is_padded, kinds)):
+        return one, other
+    sides = [stripped(text) if (text := literal_text(side)) is not None else side for side in (one, other)]
+    return as_unpadded(sides[0], kinds[0]), as_unpadded(sides[1], kinds[1])
 
 
 def _constant_last(name: str, one: Expr, other: Expr) -> Expr:
@@ -505,6 +541,8 @@ def cast(scope: Scope, node: exp.Cast) -> Bound:
         return Bound(_cast_constant(constant, wanted))
     if kind == wanted or (is_text(kind) and wanted == "text"):
         return Bound(arg)
+    if is_padded(kind) and wanted == "text":
+        return Bound(as_unpadded(arg, kind))
     readable = kind.startswith(("other ", "enum ")) and wanted == "text" and arg.type is Type.TEXT
     if (kind.partition(" ")[0], wanted) not in _CASTS and not readable:
         raise scope.refusal(f"CAST of {_title(kind)} to {wanted} is not supported yet", at)
@@ -528,7 +566,7 @@ def zoned(scope: Scope, node: exp.AtTimeZone) -> Bound:
 
 def _as_declared(scope: Scope, arg: Expr, declared: str, at: Span | None) -> Expr:
     """As numeric, and then with the precision and scale that are wanted."""
-    if kind_of(arg) == "float8":
+    if kind_of(arg) in REALS:
         number: Expr = Cast(arg, "numeric", Type.NUMERIC)
     else:
         number = coerced(scope, arg, "numeric", at)
