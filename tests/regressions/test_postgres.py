@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import headwater
 from headwater.model.change import Transaction
 from headwater.model.errors import LimitExceeded, SourceError
 from headwater.sources.postgres.keeping import rows_of
@@ -158,3 +159,19 @@ def test_a_time_too_far_to_be_held_ends_its_table_and_no_other(url: str, tmp_pat
                 source.capture("t")
     finally:
         source.close()
+
+
+def test_a_char_loses_its_blanks_when_it_is_made_a_text(url: str, tmp_path: Path) -> None:
+    """It kept them: in results, in comparisons, and where ties are ordered by such a key."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (c char(5) PRIMARY KEY, n int)")
+        db.execute("INSERT INTO t VALUES ('a', 1), (E'a\t', 1), ('B', 1)")
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as here:
+        for sql in (
+            "SELECT n, c::text || '|' AS s, length(c::text) AS l FROM t",
+            "SELECT n FROM t WHERE c::text = 'a'",
+            "SELECT n, c FROM t ORDER BY n LIMIT 5",
+        ):
+            live = here.query(sql, live=True)
+            assert live.strategy == "incremental"
+            here.verify(live)
