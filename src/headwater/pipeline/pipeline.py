@@ -25,6 +25,7 @@ from headwater.pipeline.asking import explain_with, plan_followed, plan_with
 from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
+from headwater.pipeline.format import claim_format
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import DirectoryLock, Layout
 from headwater.pipeline.living import Living
@@ -84,6 +85,7 @@ class Pipeline:
         with contextlib.ExitStack() as opened:
             self._lock = DirectoryLock(data_dir)
             opened.callback(self._lock.release)
+            claim_format(data_dir)
             self.layout.make(self.grid.cells)
             source.attach(data_dir)
             self._log = opened.enter_context(SegmentWriter(self.layout.log, limits=limits))
