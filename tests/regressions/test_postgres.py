@@ -175,3 +175,24 @@ def test_a_char_loses_its_blanks_when_it_is_made_a_text(url: str, tmp_path: Path
             live = here.query(sql, live=True)
             assert live.strategy == "incremental"
             here.verify(live)
+
+
+def test_a_moment_has_passed_once_a_table_was_truncated(url: str, tmp_path: Path) -> None:
+    """The rows were gone, at a position before the TRUNCATE."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    try:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            other.execute("INSERT INTO t VALUES (1), (2)")
+            source.capture("t")
+            with source.moment() as moment:
+                other.execute("DELETE FROM t WHERE id = 2")
+                answer = moment.query("SELECT count(*) AS n FROM t")
+                assert answer is not None
+                assert answer.rows == [(2,)]
+            with source.moment() as moment:
+                other.execute("TRUNCATE t")
+                assert moment.query("SELECT count(*) AS n FROM t") is None
+    finally:
+        source.close()

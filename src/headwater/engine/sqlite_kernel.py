@@ -34,19 +34,18 @@ class SqliteKernel:
 
     def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
         used = {ref.name: ref for expr in exprs for ref in columns_of(expr)}
-        first = table.columns[0]
-        refs = list(used.values()) or [ColumnRef(first.name, first.type)]
+        refs = list(used.values())
         self._places = [table.index(ref.name) for ref in refs]
         self._types = [table.columns[place].type for place in self._places]
-        self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs)})"
-        self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs))})"
+        self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs) or 'empty'})"
+        self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
         self._select = f"SELECT {', '.join(render(expr) for expr in exprs)} FROM scratch"
         self._connection: sqlite3.Connection | None = None
 
     def select(self, batch: pa.RecordBatch) -> Selected:
         columns = [from_array(batch.column(place), type) for place, type in zip(self._places, self._types, strict=True)]
         connection = self._connected()
-        connection.executemany(self._insert, zip(*columns, strict=True))
+        connection.executemany(self._insert, zip(*columns, strict=True) if columns else [()] * batch.num_rows)
         try:
             return Selected(connection.execute(self._select).fetchall(), {})
         except sqlite3.Error:

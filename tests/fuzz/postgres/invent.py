@@ -11,10 +11,12 @@ from typing import TypeVar
 from tests.fuzz.postgres.asking import Asking
 from tests.fuzz.postgres.case import Action, Case, Column, Query, Reference, Table, Transaction
 from tests.fuzz.postgres.domains import CONSTANTS, ODD
+from tests.fuzz.postgres.staging import Stage
 
 T = TypeVar("T")
-Possible = Callable[[Case, Sequence[Query]], Sequence[Query]]  # those that PostgreSQL runs on such tables
 _CONNECTIONS = 4
+_OFFERED = 5
+_DRAFTS = 3
 _NAMES = ("p", '"Q ueue"', "far.r", "o")
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("id", "i"), ("s", "id"), ())
 _EXTRA = {
@@ -32,14 +34,19 @@ _THEN = ("ON DELETE CASCADE ON UPDATE CASCADE", "ON DELETE SET NULL ON UPDATE CA
 _LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-def invented(seed: int, possible: Possible, queries: int = 16, transactions: int = 12) -> Case:
+def invented(seed: int, stage: Stage, queries: int = 16, transactions: int = 12) -> Case:
+    """`transactions` of each connection. Where a case is tried out, they are drafted a few times each."""
     random = Random(f"postgres {seed}")
     drawing = Drawing(random, random.choice((4, 8, 12)), random.choice((0.1, 0.25, 0.5)), random.random() < 0.25)
     tables = tuple(drawing.tables(random.choice((2, 2, 3, 3, 4))))
     case = Case(tables, tuple(drawing.rows(tables)), (), ())
-    asked = drawing.queries(tables, lambda offered: possible(case, offered), queries)
+    offered = queries * (_OFFERED if stage.covering else 1)
+    asked = drawing.queries(tables, lambda some: stage.possible(case, some), offered)
+    asked = tuple(stage.set_up(case, asked, queries))
     aimed = Aimed(random, tables, asked)
-    sessions = tuple(tuple(drawing.transaction(aimed) for _ in range(transactions)) for _ in range(_CONNECTIONS))
+    drafts = ([drawing.transaction(aimed) for _ in range(_DRAFTS)] for _ in range(transactions * _CONNECTIONS))
+    every = [replace(stage.best(some), committed=random.random() > 0.12) for some in drafts]
+    sessions = tuple(tuple(every[place::_CONNECTIONS]) for place in range(_CONNECTIONS))
     late = tuple(n for n in range(len(asked)) if random.random() < 0.15)
     return Case(tables, case.rows, asked, sessions, late)
 
@@ -121,7 +128,7 @@ class Drawing:
 
     def transaction(self, aimed: Aimed) -> Transaction:
         actions = [self._action(aimed.table(), aimed) for _ in range(self.random.choice((2, 4, 6, 8, 12)))]
-        return Transaction(self._pick(_LEVELS), tuple(actions), self.random.random() > 0.12)
+        return Transaction(self._pick(_LEVELS), tuple(actions))
 
     def _action(self, table: Table, aimed: Aimed) -> Action:
         draw, undone = self.random.random(), self._likely(0.12)

@@ -86,15 +86,15 @@ def possible(db: Connection, case: Case, offered: Sequence[Query]) -> list[Query
 
 
 def _attempted(db: Connection, case: Case, offered: Sequence[Query], rows: str) -> list[list[str] | None]:
-    with _undone(db):
+    with undone(db):
         fill(db, case)
         if rows == _EMPTY:
             run(db, (f"TRUNCATE {table.name} CASCADE" for table in case.tables))
-        return [_shown(db, query) for query in offered]
+        return [shown(db, query) for query in offered]
 
 
-def _shown(db: Connection, query: Query) -> list[str] | None:
-    with _undone(db):
+def shown(db: Connection, query: Query) -> list[str] | None:
+    with undone(db):
         try:
             rows = answer(db, query)
         except psycopg.Error:
@@ -103,7 +103,7 @@ def _shown(db: Connection, query: Query) -> list[str] | None:
 
 
 @contextlib.contextmanager
-def _undone(db: Connection) -> Iterator[None]:
+def undone(db: Connection) -> Iterator[None]:
     with db.transaction(force_rollback=True):
         yield
 

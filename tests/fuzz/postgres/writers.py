@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -18,7 +18,12 @@ from tests.fuzz.postgres.case import Action, Case, Transaction
 
 JOURNAL = "CREATE TABLE journal (id serial PRIMARY KEY, xid bigint, statement text)"
 _NOTE = "INSERT INTO journal (xid, statement) VALUES (pg_current_xact_id()::text::int8, %s)"
-_SETTINGS = ("SET deadlock_timeout = '20ms'", "SET TimeZone = 'UTC'")
+_SETTINGS = (
+    "SET deadlock_timeout = '20ms'",
+    "SET TimeZone = 'UTC'",
+    "SET jit = off",  # tables that nobody analysed seem large
+    "SET max_parallel_workers_per_gather = 0",
+)
 _TONGUES = ("(provider = icu, locale = 'und')", "FROM ucs_basic")
 _ABORTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _REFUSALS = (psycopg.errors.IntegrityError, psycopg.errors.DataError)
@@ -68,7 +73,7 @@ def _transacted(db: Connection, transaction: Transaction, counts: Counter[str]) 
     db.execute(f"BEGIN ISOLATION LEVEL {transaction.level}".encode())
     try:
         for action in transaction.actions:
-            counts[_acted(db, action)] += 1
+            counts[acted(db, action, lambda statement: db.execute(_NOTE, (statement,)))] += 1
         db.execute(b"COMMIT" if transaction.committed else b"ROLLBACK")
     except _ABORTS as abort:
         db.execute(b"ROLLBACK")
@@ -76,12 +81,13 @@ def _transacted(db: Connection, transaction: Transaction, counts: Counter[str]) 
     return "commits" if transaction.committed else "rollbacks"
 
 
-def _acted(db: Connection, action: Action) -> str:
+def acted(db: Connection, action: Action, note: Callable[[str], object]) -> str:
+    """Inside a transaction; what became of it."""
     db.execute(b"SAVEPOINT s")
     try:
         for statement, noted in _statements(db, action):
             if db.execute(statement.encode()).rowcount:
-                db.execute(_NOTE, (noted,))
+                note(noted)
     except _REFUSALS:
         db.execute(b"ROLLBACK TO s")
         return "refused actions"

@@ -44,6 +44,10 @@ _READ_MAX = 1024  # queries of which it is remembered what they read
 _AGAIN_S = 0.002
 _NOW = "SELECT pg_current_wal_insert_lsn()::text"
 _SEEN = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+_REWRITTEN = """
+SELECT oid FROM pg_class
+WHERE oid = ANY (%s::int8[]) AND relkind = 'r' AND relfilenode IS DISTINCT FROM pg_relation_filenode(oid)
+"""
 _NUDGE = "SELECT pg_logical_emit_message(true, 'headwater', 'nudge')"
 _ABOUT = """
 SELECT current_database(), (SELECT oid::int8 FROM pg_database WHERE datname = current_database()),
@@ -365,7 +369,11 @@ class PostgresSource(Writing):
         with ExitStack() as stack:
             db = stack.enter_context(self._sessions.reading())
             position = self._place(self._seen(db), floor)
-            return None if position is None else PostgresMoment(db, self._tell(position), stack.pop_all())
+            if position is None:
+                return None
+            captures = self._keeping.captures.values() if self._keeping is not None else ()
+            oids = tuple(oid for capture in list(captures) for oid in (capture.oid, *capture.parts))
+            return PostgresMoment(db, self._tell(position), stack.pop_all(), oids)
 
     def _seen(self, db: Connection) -> Seen:
         row = db.execute(_SEEN).fetchone()
@@ -477,15 +485,18 @@ class PostgresWrites:
 
 @dataclass(frozen=True, slots=True)
 class PostgresMoment:
-    """A snapshot whose place in the stream is known."""
+    """A snapshot whose place in the stream is known, while none of the tables with these `oids` is rewritten: a table
+    that was truncated looks empty also to snapshots that are older."""
 
     db: Connection
     position: int
     stack: ExitStack
+    oids: tuple[int, ...]
 
     def query(self, sql: str, params: Params = ()) -> Answer | None:
         columns, rows = answered(self.db, *bound(sql, params), read_types)
-        return Answer(columns, rows, self.position)
+        rewritten = self.db.execute(_REWRITTEN, (list(self.oids),)).fetchone() is not None
+        return None if rewritten else Answer(columns, rows, self.position)
 
 
 class PostgresSnapshot:
