@@ -2,7 +2,7 @@
 
 Plain columns pass through; a few rows go to SQLite, which is faster for them; many rows go to Arrow kernels where
 these are exact, and to SQLite where they are not or a batch puts them in doubt. What a query on PostgreSQL computes
-goes by rules of PostgreSQL's own.
+goes by rules of PostgreSQL's own, row by row or, where plain conditions are asked of many rows, by Arrow kernels too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from headwater.engine.kernels import Kernel, compile_kernel, evaluate
+from headwater.engine.postgres_arrow import compile_condition
 from headwater.engine.postgres_kernel import PostgresKernel, is_postgres
 from headwater.engine.sqlite_kernel import Selected, SqliteKernel
 from headwater.model.interval import Interval
@@ -91,7 +92,7 @@ class Expressions:
 
     @staticmethod
     def _kernel(expr: Expr, type: Type, table: Table) -> Kernel | None:
-        kernel = compile_kernel(expr, table) if not is_postgres(expr) else None
+        kernel = compile_condition(expr, table) if is_postgres(expr) else compile_kernel(expr, table)
         return kernel if kernel is not None and kernel.type is type else None
 
 
