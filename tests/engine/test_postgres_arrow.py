@@ -1,4 +1,4 @@
-"""Conditions on PostgreSQL over whole batches are what they are row by row; rows are held against a server elsewhere."""
+"""Conditions on PostgreSQL over whole batches are what they are row by row; a server judges the rows elsewhere."""
 
 from __future__ import annotations
 
