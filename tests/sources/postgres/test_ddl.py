@@ -44,6 +44,8 @@ def _told(source: PostgresSource, after: int) -> list[Any]:
         ("ALTER TABLE t SET SCHEMA other", "renamed to other.t"),
         ("ALTER TABLE t DROP CONSTRAINT t_pkey", "no replica identity"),
         ("ALTER TABLE t REPLICA IDENTITY NOTHING", "no replica identity"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)", "another primary key"),
+        ("ALTER TABLE t REPLICA IDENTITY FULL, DROP CONSTRAINT t_pkey", "another primary key"),
         ("ALTER TABLE t ADD COLUMN c float DEFAULT random()", "rewritten"),
     ],
 )
@@ -53,7 +55,9 @@ def test_what_ends_a_table(source: PostgresSource, db: Db, statement: str, reaso
     db.execute("CREATE SCHEMA other")
     db.execute(statement.encode())
     if written and "identity" not in reason:
-        db.execute("INSERT INTO other.t (id) VALUES (3)" if "other" in reason else "INSERT INTO t (id) VALUES (3)")
+        name = "other.t" if "other.t" in reason else "t"
+        filled = "INSERT INTO {} SELECT 3" if "column a" in reason else "INSERT INTO {} SELECT 3, 'z'"
+        db.execute(filled.format(name).encode())
     (end,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
     assert end.after is None
     assert reason in end.reason

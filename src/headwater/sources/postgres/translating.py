@@ -294,6 +294,8 @@ class Translation:
             return [self.ended(capture, f"table {table.name} was renamed to {name}", position)]
         if tuple(names[:width]) != table.names or tuple(types[:width]) != capture.types:
             return [self.ended(capture, column_reason(table, names, capture.types, types), position)]
+        if shape is not None and shape.key != table.key:
+            return [self.ended(capture, f"table {table.name} has another primary key", position)]
         return [self._extended(capture, names, types, shape, position)] if len(names) > width else []
 
     def _extended(
