@@ -18,16 +18,21 @@ _TRIES = 600
 
 def shrunk(case: Case, fails: Fails, tries: int = _TRIES) -> Case:
     """`fails` tells the kind of a failure, None where there is none."""
+    return smallest(case, fails, _smaller, tries)
+
+
+def smallest(case: T, fails: Callable[[T], str | None], smaller: Callable[[T], Iterator[T]], tries: int) -> T:
+    """Takes each smaller case that fails in the same way, until none does or enough were tried."""
     kind = fails(case)
     found = True
     while found:
         found = False
-        for smaller in _smaller(case):
+        for each in smaller(case):
             tries -= 1
             if tries < 0:
                 return case
-            if fails(smaller) == kind:
-                case, found = smaller, True
+            if fails(each) == kind:
+                case, found = each, True
                 break
     return case
 

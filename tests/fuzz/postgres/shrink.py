@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tests.fuzz.postgres.case import Action, Case, Table, Transaction
-from tests.fuzz.shrink import without
+from tests.fuzz.shrink import smallest, without
 
 Fails = Callable[[Case], str | None]
 _TRIES = 250
@@ -23,18 +23,7 @@ def repeated(case: Case, journal: Mapping[int, Sequence[str]]) -> Case:
 
 def shrunk(case: Case, fails: Fails, tries: int = _TRIES) -> Case:
     """`fails` tells the kind of a failure, None where there is none."""
-    kind = fails(case)
-    found = True
-    while found:
-        found = False
-        for smaller in _smaller(case):
-            tries -= 1
-            if tries < 0:
-                return case
-            if fails(smaller) == kind:
-                case, found = smaller, True
-                break
-    return case
+    return smallest(case, fails, _smaller, tries)
 
 
 def _smaller(case: Case) -> Iterator[Case]:
