@@ -41,10 +41,10 @@ def test_the_query_that_failed_ends_and_its_neighbour_goes_on(
     neighbour, culprit = db.query(NEIGHBOUR, live=True), db.query(sql, live=True)
     original = getattr(owner, method)
 
-    def failing(self: Any, *args: Any) -> Any:
+    def failing(self: Any, *args: Any, **named: Any) -> Any:
         if _is_culprit(self) and "666" in _told(args):
             raise ZeroDivisionError("a mistake of ours")
-        return original(self, *args)
+        return original(self, *args, **named)
 
     monkeypatch.setattr(owner, method, failing)
     db.execute("UPDATE t SET n = 666 WHERE id = 2")
