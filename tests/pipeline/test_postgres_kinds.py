@@ -75,7 +75,7 @@ def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
         _write(own, chance)
         lives = {sql: db.query(sql, live=True) for sql in _QUERIES}
         assert [sql for sql, live in lives.items() if live.strategy != "incremental"] == []
-        for _ in range(3 * MULTIPLIER):
+        for _ in range(MULTIPLIER):
             _write(own, chance)
             end = db.position()
             for live in lives.values():

@@ -196,3 +196,12 @@ def test_a_moment_has_passed_once_a_table_was_truncated(url: str, tmp_path: Path
                 assert moment.query("SELECT count(*) AS n FROM t") is None
     finally:
         source.close()
+
+
+def test_a_query_that_cannot_be_live_is_answered_all_the_same(url: str) -> None:
+    """Once its tables were looked up before it was run, two columns of one name were refused."""
+    source = PostgresSource(url)
+    try:
+        assert source.query("SELECT 1 AS a, 2 AS a").rows == [(1, 2)]
+    finally:
+        source.close()

@@ -102,7 +102,8 @@ def reads_of(db: Connection, sql: str) -> Reads:
 
 
 def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
-    """The tables it reads, as SQL names them; nothing is refused."""
+    """The tables it reads, as SQL names them; none of a query that can be run but not made a view, nor live: one with
+    two columns of one name."""
     plain = sql.rstrip().rstrip(";")
     types = prepared(db, plain)
     db.execute("BEGIN")
@@ -111,6 +112,8 @@ def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
         return tuple(
             sorted({f"{quoted(schema)}.{quoted(name)}" for _, schema, name, kind, *_ in depends if kind in "rp"})
         )
+    except SqlError:
+        return ()
     finally:
         db.execute("ROLLBACK")
 
