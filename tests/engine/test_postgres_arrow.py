@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ _VALUES = [st.none() | st.sampled_from(values) for _, _, values, _ in _KINDS.val
 _ROWS = st.lists(st.tuples(*_VALUES), min_size=FEW_ROWS + 1, max_size=FEW_ROWS + 9)
 
 
+@pytest.mark.slow
 @tries(150)
 @given(condition=_CONDITIONS, rows=_ROWS)
 def test_a_batch_answers_as_its_rows_do(condition: str, rows: list[tuple[Any, ...]]) -> None:

@@ -120,6 +120,7 @@ def test_merges_rewrite_a_row_about_log_n_times(sql: str) -> None:
     assert work.gathered <= 3 * changes
 
 
+@pytest.mark.slow
 def test_the_engine_runs_where_pyspark_is_not_installed() -> None:
     script = (
         "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"

@@ -214,6 +214,7 @@ def test_a_slot_that_is_dropped_by_hand(
         resynced.once(url, "slot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_slot_that_the_server_takes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """Overtaken by `max_slot_wal_keep_size`, for real."""

@@ -292,6 +292,7 @@ def _follow(chance: Random, one: Path, two: Path, shapes: Sequence[Shaped], payl
     assert _kept(kept_columns, shapes) == _kept(kept_rows, shapes)
 
 
+@pytest.mark.slow
 def test_columns_are_what_rows_are(always: None) -> None:
     _equal()
 
