@@ -131,10 +131,11 @@ def test_others_go_on_while_a_template_is_read_and_built(
         assert activate.built
 
 
-@pytest.mark.slow
-def test_a_template_built_while_others_write_is_right_at_every_transaction(tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/origin.db"], ids=["built", "read and built"])
+def test_a_template_built_while_others_write_is_right_at_every_transaction(url: str, tmp_path: Path) -> None:
+    """Where a process of its own can open the source, the rows are read there too, at a position of their own."""
     rng = random.Random(7)
-    with place("embedded", tmp_path, limits=ALWAYS, cells="2x1") as here:
+    with place("embedded", tmp_path / "data", url=url.format(tmp_path), limits=ALWAYS, cells="2x1") as here:
         fill(here)
         enough = threading.Event()
 
@@ -157,7 +158,6 @@ def test_a_template_built_while_others_write_is_right_at_every_transaction(tmp_p
         assert len(built) == len(QUERIES) and any(len(one.built) > 1 for one in built)
 
 
-@pytest.mark.slow
 def test_what_is_emitted_is_the_same_bytes_however_a_template_was_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
