@@ -98,7 +98,7 @@ def drain(source: Source, after: int) -> list[Transaction | SchemaChange]:
     return items
 
 
-def drained(source: Source, after: int, timeout_s: float = 20.0) -> list[Transaction | SchemaChange]:
+def drained(source: Source, after: int, timeout_s: float = 120.0) -> list[Transaction | SchemaChange]:
     """All that was committed by now, of any source: until the position of now is reached."""
     items: list[Transaction | SchemaChange] = []
     upto, until_s = source.position(), time.monotonic() + timeout_s
