@@ -126,7 +126,7 @@ class Source(Protocol):
         """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
 
         Transactions are whole: never split, merged only where `notes` says so. One without changes only tells that
-        its position is reached; every position that was handed out is told by and by. `after` is the position of
+        its position is reached; each that was handed out is told when it is. `after` is the position of
         something reported before, or what `position` said. Raises where the changes after it are no longer there.
         """
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.sources.postgres import origin
+from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.placing import Recent, Seen
+
+Db = psycopg.Connection[Any]
+_LONG_S = 60.0
 
 
 def _recent(*transactions: tuple[int, int]) -> Recent:
@@ -48,3 +59,29 @@ def test_ids_begin_again_after_four_billion() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("reading", ["snapshot", "query", "moment"])
+def test_where_something_was_read_is_told_at_once(
+    source: PostgresSource, db: Db, reading: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody who waits for the position waits for the next change, or for the next time that progress is told."""
+    monkeypatch.setattr(origin, "PROGRESS_S", 1e6)
+    db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    source.capture("t")
+    after = source.position()
+    source._progress_at_s = time.monotonic() + 1e6
+    db.execute("CREATE TABLE other AS SELECT 1 AS id")
+    position = _read_at(source, reading)
+    assert position > after
+    while after < position:
+        items = source.changes(after, _LONG_S)
+        assert items, f"{position} is not told, only {after}"
+        after = items[-1].position
+
+
+def _read_at(source: PostgresSource, reading: str) -> int:
+    if reading == "query":
+        return source.query("SELECT id FROM t").position
+    with source.snapshot("t") if reading == "snapshot" else source.moment() as read:
+        return read.position

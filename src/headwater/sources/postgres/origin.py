@@ -345,7 +345,7 @@ class PostgresSource(Writing):
                 raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
             known = self._keeping.captures.get(shape.oid) if self._keeping is not None else None
             capture = known if known is not None and _fits(known, now) else _capture_of(now, position)
-            return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
+            return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), self._tell(position), rows_max)
 
     def query(self, sql: str, params: Params = ()) -> Answer:
         text, values = bound(sql, params)
