@@ -19,6 +19,7 @@ from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.plan.planner import Planned
 from tests.fuzz.case import Alter, Case, Commit, Reload, Rows, Subscribe, Unsubscribe
+from tests.fuzz.check import Wrong
 from tests.fuzz.oracle import altered, created
 
 Statement = tuple[str, Sequence[Any]]
@@ -135,6 +136,14 @@ class Watched:
             failed(reason)
 
         self.live.failed = noted  # type: ignore[method-assign]
+
+    def told(self) -> dict[int, Emission]:
+        """The emissions after the first result, by their position: one for a transaction, and in order."""
+        told = [emission for emission in self.emissions if emission.seq > self.first.seq]
+        positions = [emission.position for emission in told]
+        if positions != sorted(set(positions)):
+            raise Wrong(f"two emissions of one transaction, or out of order\n{self.sql}\n{positions}")
+        return dict(zip(positions, told, strict=True))
 
     @property
     def retyped(self) -> bool:

@@ -66,11 +66,7 @@ class Follower:
     def __post_init__(self) -> None:
         watched, planned = self.watched, self.watched.planned
         self.state = watched.first
-        told = [emission for emission in watched.emissions if emission.seq > self.state.seq]
-        positions = [emission.position for emission in told]
-        if positions != sorted(set(positions)):
-            raise Wrong(f"{watched.sql}\ntwo emissions of one transaction, or out of order: {positions}")
-        self.left = dict(zip(positions, told, strict=True))
+        self.left = watched.told()
         self.sql = watched.sql if planned is None else effective_sql(planned.template, planned.instance)
         self.ordered = has_order(watched.sql) if planned is None else planned.template.ordered
 

@@ -26,24 +26,27 @@ def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
         yield servers[request.param].url(database)
 
 
-def test_a_partition_without_a_replica_identity_is_not_published(url: str, tmp_path: Path) -> None:
-    """The whole has one, its partition has not: the user's UPDATE failed once we had published it."""
+@pytest.fixture
+def source(url: str, tmp_path: Path) -> Iterator[PostgresSource]:
     source = PostgresSource(url)
     source.attach(tmp_path)
-    try:
-        with psycopg.connect(url, autocommit=True) as db:
-            db.execute("CREATE TABLE p (id int, a text) PARTITION BY RANGE (id)")
-            db.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
-            db.execute("ALTER TABLE p REPLICA IDENTITY FULL")
-            db.execute("INSERT INTO p VALUES (1, 'x')")
-            with pytest.raises(SourceError, match="'p1' has no replica identity"):
-                source.capture("p")
-            db.execute("UPDATE p SET a = 'y'")
-            db.execute("ALTER TABLE p1 REPLICA IDENTITY FULL")
+    yield source
+    source.close()
+
+
+def test_a_partition_without_a_replica_identity_is_not_published(source: PostgresSource, url: str) -> None:
+    """The whole has one, its partition has not: the user's UPDATE failed once we had published it."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE p (id int, a text) PARTITION BY RANGE (id)")
+        db.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
+        db.execute("ALTER TABLE p REPLICA IDENTITY FULL")
+        db.execute("INSERT INTO p VALUES (1, 'x')")
+        with pytest.raises(SourceError, match="'p1' has no replica identity"):
             source.capture("p")
-            db.execute("UPDATE p SET a = 'z'")
-    finally:
-        source.close()
+        db.execute("UPDATE p SET a = 'y'")
+        db.execute("ALTER TABLE p1 REPLICA IDENTITY FULL")
+        source.capture("p")
+        db.execute("UPDATE p SET a = 'z'")
 
 
 @pytest.mark.parametrize(
@@ -56,54 +59,44 @@ def test_a_partition_without_a_replica_identity_is_not_published(url: str, tmp_p
         ),
     ],
 )
-def test_a_table_that_ended_is_not_published_any_more(url: str, tmp_path: Path, create: str, alter: str) -> None:
+def test_a_table_that_ended_is_not_published_any_more(
+    source: PostgresSource, url: str, create: str, alter: str
+) -> None:
     """It had lost its replica identity, and stayed published: the user's updates failed for good."""
-    source = PostgresSource(url)
-    source.attach(tmp_path)
-    try:
-        with psycopg.connect(url, autocommit=True) as db:
-            db.execute(create.encode())
-            source.capture("t")
-            after = source.position()
-            db.execute(alter.encode())
-            db.execute("INSERT INTO t VALUES (1, 'x')")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(create.encode())
+        source.capture("t")
+        after = source.position()
+        db.execute(alter.encode())
+        db.execute("INSERT INTO t VALUES (1, 'x')")
+        items = source.changes(after, 1)
+        while not any(isinstance(item, SchemaChange) for item in items):
+            after = max([after, *(item.position for item in items)])
             items = source.changes(after, 1)
-            while not any(isinstance(item, SchemaChange) for item in items):
-                after = max([after, *(item.position for item in items)])
-                items = source.changes(after, 1)
-            db.execute("UPDATE t SET a = 'y'")
-    finally:
-        source.close()
+        db.execute("UPDATE t SET a = 'y'")
 
 
-def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(url: str, tmp_path: Path) -> None:
+def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(source: PostgresSource, url: str) -> None:
     """A column was added between the look and its comparison: it was called dropped, and the table ended."""
-    source = PostgresSource(url)
-    source.attach(tmp_path)
-    try:
-        with psycopg.connect(url, autocommit=True) as db:
-            db.execute("CREATE TABLE t (id int PRIMARY KEY)")
-            source.capture("t")
-            after, stream, keeping = source.position(), source._stream, source._keeping
-            assert stream is not None
-            assert keeping is not None
-            source._watch._found = source._watch._looked(stream, source._now)
-            db.execute("ALTER TABLE t ADD COLUMN a int DEFAULT 3")
-            db.execute("INSERT INTO t VALUES (1)")
-            (capture,) = keeping.captures.values()
-            assert stream.follow(lambda: keeping.captures[capture.oid] != capture, 20)
-            told = [item for item in drained(source, after) if isinstance(item, SchemaChange)]
-            assert [one.after is not None for one in told] == [True]
-    finally:
-        source.close()
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        source.capture("t")
+        after, stream, keeping = source.position(), source._stream, source._keeping
+        assert stream is not None
+        assert keeping is not None
+        source._watch._found = source._watch._looked(stream, source._now)
+        db.execute("ALTER TABLE t ADD COLUMN a int DEFAULT 3")
+        db.execute("INSERT INTO t VALUES (1)")
+        (capture,) = keeping.captures.values()
+        assert stream.follow(lambda: keeping.captures[capture.oid] != capture, 20)
+        told = [item for item in drained(source, after) if isinstance(item, SchemaChange)]
+        assert [one.after is not None for one in told] == [True]
 
 
 def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: PostgresSource, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A TRUNCATE empties a table also for snapshots that are older: answers were empty, at a position before it."""
-    source = PostgresSource(url)
-    source.attach(tmp_path)
     seen = source._seen
 
     def truncating(db: Connection) -> Seen:
@@ -113,52 +106,44 @@ def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
             other.execute("TRUNCATE t")
         return taken
 
-    try:
-        with psycopg.connect(url, autocommit=True) as other:
-            other.execute("SET lock_timeout = '20ms'")
-            other.execute("CREATE TABLE t (id int PRIMARY KEY)")
-            other.execute("CREATE VIEW v AS SELECT id FROM t")
-            other.execute("INSERT INTO t VALUES (1), (2)")
-            source.capture("t")
-            monkeypatch.setattr(source, "_seen", truncating)
-            assert source.query("SELECT count(*) AS n FROM v").rows == [(2,)]
-            with source.snapshot("t") as snapshot:
-                assert [row for batch in snapshot for row in rows_of(batch, snapshot.table)] == [(1,), (2,)]
-    finally:
-        source.close()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SET lock_timeout = '20ms'")
+        other.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        other.execute("CREATE VIEW v AS SELECT id FROM t")
+        other.execute("INSERT INTO t VALUES (1), (2)")
+        source.capture("t")
+        monkeypatch.setattr(source, "_seen", truncating)
+        assert source.query("SELECT count(*) AS n FROM v").rows == [(2,)]
+        with source.snapshot("t") as snapshot:
+            assert [row for batch in snapshot for row in rows_of(batch, snapshot.table)] == [(1,), (2,)]
 
 
 @pytest.mark.parametrize("count", [1, 300], ids=["rows", "columns"])
-def test_a_time_too_far_to_be_held_ends_its_table_and_no_other(url: str, tmp_path: Path, count: int) -> None:
+def test_a_time_too_far_to_be_held_ends_its_table_and_no_other(source: PostgresSource, url: str, count: int) -> None:
     """It was found when the frame was written, again and again: nothing was captured any more."""
-    source = PostgresSource(url)
-    source.attach(tmp_path)
-    try:
-        with psycopg.connect(url, autocommit=True) as db:
-            db.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
-            db.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
+        db.execute("CREATE TABLE other (id int PRIMARY KEY)")
+        source.capture("t")
+        source.capture("other")
+        after = source.position()
+        db.execute("INSERT INTO t VALUES (1, 'infinity'), (2, '9999-12-31')")
+        with db.transaction():
+            db.execute("INSERT INTO other SELECT generate_series(1, %s)", (count,))
+            db.execute("INSERT INTO t SELECT 2 + n, '294276-01-01' FROM generate_series(1, %s) n", (count,))
+        db.execute("INSERT INTO t VALUES (0, NULL)")
+        db.execute("INSERT INTO other VALUES (0)")
+        told = drained(source, after)
+        first, ended, second, third = (item for item in told if isinstance(item, SchemaChange) or item.changes)
+        assert isinstance(ended, SchemaChange)
+        assert ended.after is None
+        assert "294246" in ended.reason
+        changed = [one for one in (first, second, third) if isinstance(one, Transaction)]
+        assert [{change.table for change in one.changes} for one in changed] == [{"t"}, {"other"}, {"other"}]
+        assert [len(one.changes) for one in changed] == [2, count, 1]
+        source.forget(third.position)
+        with pytest.raises(LimitExceeded, match="294246"):
             source.capture("t")
-            source.capture("other")
-            after = source.position()
-            db.execute("INSERT INTO t VALUES (1, 'infinity'), (2, '9999-12-31')")
-            with db.transaction():
-                db.execute("INSERT INTO other SELECT generate_series(1, %s)", (count,))
-                db.execute("INSERT INTO t SELECT 2 + n, '294276-01-01' FROM generate_series(1, %s) n", (count,))
-            db.execute("INSERT INTO t VALUES (0, NULL)")
-            db.execute("INSERT INTO other VALUES (0)")
-            told = drained(source, after)
-            first, ended, second, third = (item for item in told if isinstance(item, SchemaChange) or item.changes)
-            assert isinstance(ended, SchemaChange)
-            assert ended.after is None
-            assert "294246" in ended.reason
-            changed = [one for one in (first, second, third) if isinstance(one, Transaction)]
-            assert [{change.table for change in one.changes} for one in changed] == [{"t"}, {"other"}, {"other"}]
-            assert [len(one.changes) for one in changed] == [2, count, 1]
-            source.forget(third.position)
-            with pytest.raises(LimitExceeded, match="294246"):
-                source.capture("t")
-    finally:
-        source.close()
 
 
 def test_a_char_loses_its_blanks_when_it_is_made_a_text(url: str, tmp_path: Path) -> None:
@@ -177,25 +162,20 @@ def test_a_char_loses_its_blanks_when_it_is_made_a_text(url: str, tmp_path: Path
             here.verify(live)
 
 
-def test_a_moment_has_passed_once_a_table_was_truncated(url: str, tmp_path: Path) -> None:
+def test_a_moment_has_passed_once_a_table_was_truncated(source: PostgresSource, url: str) -> None:
     """The rows were gone, at a position before the TRUNCATE."""
-    source = PostgresSource(url)
-    source.attach(tmp_path)
-    try:
-        with psycopg.connect(url, autocommit=True) as other:
-            other.execute("CREATE TABLE t (id int PRIMARY KEY)")
-            other.execute("INSERT INTO t VALUES (1), (2)")
-            source.capture("t")
-            with source.moment() as moment:
-                other.execute("DELETE FROM t WHERE id = 2")
-                answer = moment.query("SELECT count(*) AS n FROM t")
-                assert answer is not None
-                assert answer.rows == [(2,)]
-            with source.moment() as moment:
-                other.execute("TRUNCATE t")
-                assert moment.query("SELECT count(*) AS n FROM t") is None
-    finally:
-        source.close()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        other.execute("INSERT INTO t VALUES (1), (2)")
+        source.capture("t")
+        with source.moment() as moment:
+            other.execute("DELETE FROM t WHERE id = 2")
+            answer = moment.query("SELECT count(*) AS n FROM t")
+            assert answer is not None
+            assert answer.rows == [(2,)]
+        with source.moment() as moment:
+            other.execute("TRUNCATE t")
+            assert moment.query("SELECT count(*) AS n FROM t") is None
 
 
 def test_a_query_that_cannot_be_live_is_answered_all_the_same(url: str) -> None:

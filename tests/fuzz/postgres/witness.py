@@ -73,11 +73,7 @@ class Follower:
     def __post_init__(self) -> None:
         watched, planned = self.watched, self.watched.planned
         self.state = watched.first
-        told = [emission for emission in watched.emissions if emission.seq > self.state.seq]
-        positions = [emission.position for emission in told]
-        if positions != sorted(set(positions)):
-            raise Wrong(f"two emissions of one transaction, or out of order\n{watched.sql}\n{positions}")
-        self.left = dict(zip(positions, told, strict=True))
+        self.left = watched.told()
         self.asked = self.query if planned is None else Query(effective_sql(planned.template, planned.instance))
         self.ordered = planned is not None and planned.template.ordered
         self.shown = roughly if planned is None else exactly
