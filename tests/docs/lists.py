@@ -36,6 +36,7 @@ _AGGREGATES = (
     *("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"),
     *("string_agg", "array_agg", "stddev", "variance"),
 )
+_FORMS = {"string_agg": "string_agg({a}, ',')"}
 _PREDICATES = {
     "IS NULL": "{a} IS NULL",
     "IS TRUE": "{a} IS TRUE",
@@ -123,7 +124,9 @@ def _told(kind: str) -> str:
 
 
 def postgres_aggregates() -> str:
-    return _table(("aggregate", "of"), _gathered([(name, _each(f"{name}({{a}})")) for name in _AGGREGATES]))
+    return _table(
+        ("aggregate", "of"), _gathered([(name, _each(_FORMS.get(name, f"{name}({{a}})"))) for name in _AGGREGATES])
+    )
 
 
 def _typed() -> Iterator[tuple[str, Column]]:

@@ -22,14 +22,14 @@ from headwater.sql.postgres.kinds import kind_of
 from tests.engine.world import batch_of
 from tests.support.postgres import Postgres
 
-_ATTEMPT = """
+ATTEMPT = """
 CREATE FUNCTION attempt(expression text, row_id int, OUT value text, OUT error text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE 'SELECT (' || expression || ')::text FROM v WHERE id = $1' INTO value USING row_id;
 EXCEPTION WHEN OTHERS THEN error := SQLERRM;
 END $$
 """
-_ATTEMPTS = """
+ATTEMPTS = """
 SELECT a.value, a.error FROM unnest(%s::text[]) WITH ORDINALITY e(expression, n) CROSS JOIN v
 CROSS JOIN LATERAL attempt(e.expression, v.id) a ORDER BY e.n, v.id
 """
@@ -45,7 +45,7 @@ class Against:
         self._columns = {"id": "integer", **columns}
         db.execute(_PINNED)
         db.execute(f"CREATE TABLE v ({', '.join(f'{name} {type}' for name, type in self._columns.items())})".encode())
-        db.execute(_ATTEMPT)
+        db.execute(ATTEMPT)
         described = self._described("SELECT * FROM v LIMIT 0")
         self._parsers = [_reader(oid) for oid in described]
         types = [BUILT_IN.type_of(oid) for oid in described]
@@ -79,7 +79,7 @@ class Against:
         """`rows` hold each value as text, without the id; `expressions` are all unless told."""
         asked = list(self.expressions if expressions is None else expressions)
         batch = batch_of(self._read, self._put(rows))
-        answers = iter(self.db.execute(_ATTEMPTS, (asked,)).fetchall())
+        answers = iter(self.db.execute(ATTEMPTS, (asked,)).fetchall())
         for text in asked:
             (oid,) = self._described(f"SELECT {text} FROM v LIMIT 0")
             parse = _reader(oid)

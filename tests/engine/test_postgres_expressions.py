@@ -21,6 +21,7 @@ from headwater.sql.bind import bind
 from headwater.sql.expr import Expr
 from headwater.sql.postgres.functions import FUNCTIONS, SPECIAL
 from headwater.sql.postgres.kinds import BOOLEAN, TYPES, kind_of
+from tests.engine.against_postgres import ATTEMPT, ATTEMPTS
 from tests.engine.numeric_expressions import NUMBERS, NUMERIC, PRICES, SHORT
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
@@ -174,17 +175,6 @@ ROWS = st.lists(
 )
 
 
-_ATTEMPT = """
-CREATE FUNCTION attempt(expression text, row_id int, OUT value text, OUT error text) LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE 'SELECT (' || expression || ')::text FROM v WHERE id = $1' INTO value USING row_id;
-EXCEPTION WHEN OTHERS THEN error := SQLERRM;
-END $$
-"""
-_ATTEMPTS = """
-SELECT a.value, a.error FROM unnest(%s::text[]) WITH ORDINALITY e(expression, n) CROSS JOIN v
-CROSS JOIN LATERAL attempt(e.expression, v.id) a ORDER BY e.n, v.id
-"""
 _READ: dict[Type, Callable[[str], Any]] = {
     BOOLEAN: lambda text: {"true": True, "false": False}[text],
     Type.INTEGER: lambda text: int({"true": "1", "false": "0"}.get(text, text)),
@@ -200,7 +190,7 @@ def db(request: pytest.FixtureRequest, servers: Servers) -> Iterator[psycopg.Con
     with server.database() as database, server.connect(database) as db:
         columns = ", ".join(f"{name} {declared}" for name, declared in _COLUMNS.items())
         db.execute(f"CREATE TABLE v ({columns})".encode())
-        db.execute(_ATTEMPT)
+        db.execute(ATTEMPT)
         yield db
 
 
@@ -219,7 +209,7 @@ def test_every_operator_and_function_answers_as_postgres_does(db: psycopg.Connec
     with db.cursor() as cursor:
         cursor.executemany(f"INSERT INTO v VALUES ({places})".encode(), numbered)
     batch = batch_of(PREFIXED, [tuple(map(_held, row)) for row in numbered])
-    answers = iter(db.execute(_ATTEMPTS, (EXPRESSIONS,)).fetchall())
+    answers = iter(db.execute(ATTEMPTS, (EXPRESSIONS,)).fetchall())
     for text in EXPRESSIONS:
         expressions = Expressions([_bound(text)], PREFIXED)
         evaluated = expressions.evaluate(batch)

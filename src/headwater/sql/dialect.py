@@ -91,6 +91,12 @@ class Dialect(Protocol):
     def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
         """The arguments of an aggregate as it takes them; the node says the same."""
 
+    def arranged(
+        self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound], rows: tuple[OrderKey, ...]
+    ) -> tuple[OrderKey, ...]:
+        """The total order in which an aggregate takes its values, where it shows; the node says the same. `rows` is the
+        order of FROM, if that has one."""
+
     def orders(self, bound: Bound) -> bool:
         """Whether its values are ordered as here where nothing but its name is written."""
 

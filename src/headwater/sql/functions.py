@@ -95,8 +95,8 @@ KNOWN = (
 )
 
 AGGREGATES = words(
-    """avg bool_and bool_or count every group_concat json_group_array json_group_object max median min percentile
-    string_agg sum total"""
+    """array_agg avg bool_and bool_or count every group_concat json_group_array json_group_object max median min
+    percentile string_agg sum total"""
 )
 WINDOWS = words("row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value")
 CLOCKS = words("current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch")

@@ -363,12 +363,19 @@ class Expressions(SQLiteParser):
         else:
             distinct = bool(self._match(TokenType.DISTINCT))
             args = self._parse_csv(lambda: self._tier(OR))
+        order = self._arranged()
         self._expect(TokenType.R_PAREN, ")")
-        call = exp.Anonymous(this=self._spelling(first), expressions=args, distinct=distinct, filter=self._filter())
+        call = exp.Anonymous(
+            this=self._spelling(first), expressions=args, distinct=distinct, order=order, filter=self._filter()
+        )
         if self._operator() == "OVER" and (self._word(self._next) or self._next.text == "("):
             raise self._unsupported("OVER is", first, "subscribe to the rows and number them in the application")
         call.meta["name"] = token_span(first)
         return call
+
+    def _arranged(self) -> exp.Order | None:
+        """ORDER BY behind the arguments of an aggregate, where the dialect has it."""
+        return None
 
     def _filter(self) -> exp.Expr | None:
         """`FILTER (WHERE …)` after a call."""

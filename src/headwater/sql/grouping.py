@@ -24,7 +24,7 @@ from headwater.sql.scope import Bound, Scope
 from headwater.sql.types import rowid_column
 from headwater.sql.walk import names_in, substituted
 
-_ARITY = {"count": (0, 1), "group_concat": (1, 2)}
+_ARITY = {"count": (0, 1), "group_concat": (1, 2), "string_agg": (2, 2)}
 _EMPTY = {"count": Const(0, Type.INTEGER), "total": Const(0.0, Type.REAL)}
 
 
@@ -51,10 +51,10 @@ class Aggregates:
         args = list(inner.dialect.aggregated(inner, node, args))
         compares = name != "group_concat"
         collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
-        self._check_order(inner, node, name)
         type, affinity = inner.dialect.aggregate(inner, node, args)
         distinct = bool(node.args.get("distinct")) and name not in ("min", "max")
-        order = self.order if name == "group_concat" else ()
+        order = inner.dialect.arranged(inner, node, args, self.order)
+        self._check_local(inner, node, (key.expr for key in order))
         exprs = tuple(arg.expr for arg in args)
         return self._column(Aggregate(RelColumn("", type, affinity), name, exprs, distinct, filter, collation, order))
 
@@ -65,7 +65,7 @@ class Aggregates:
         least, most = _ARITY.get(name, (1, 1))
         if not least <= len(args) <= most or any(isinstance(arg, exp.Star) for arg in args):
             raise scope.error(f"wrong number of arguments to {name}()", span(node))
-        if node.args.get("distinct") and len(args) != 1:
+        if node.args.get("distinct") and len(args) != 1 and name != "string_agg":
             raise scope.error("DISTINCT aggregates take exactly one argument", span(node))
         return args
 
@@ -74,22 +74,12 @@ class Aggregates:
             raise scope.refusal(
                 f"the aggregate {name}() is not supported yet", span(node), "compute it in the application"
             )
-        if not names_in(*args, filter) <= self.local:
+        self._check_local(scope, node, (*args, filter))
+
+    def _check_local(self, scope: Scope, node: exp.Anonymous, exprs: Iterable[Expr | None]) -> None:
+        if not names_in(*exprs) <= self.local:
             raise scope.refusal(
                 "an aggregate over columns of the query around is not supported yet", span(node), "write it as a join"
-            )
-
-    def _check_order(self, scope: Scope, node: exp.Anonymous, name: str) -> None:
-        if name == "group_concat" and scope.outer is not None:
-            # SQLite may read the rows by an index of its own making, whatever order they were put in.
-            raise scope.refusal(
-                "group_concat() in a subquery has no certain order", span(node), "write it as a join with a group"
-            )
-        if name == "group_concat" and (not self.order or node.args.get("distinct")):
-            raise scope.refusal(
-                "group_concat() over joins, groups or DISTINCT has no certain order",
-                span(node),
-                "concatenate the rows of one table",
             )
 
     def _column(self, wanted: Aggregate) -> Bound:

@@ -100,8 +100,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One of `outputs`. `function` is lower-case: count, sum, total, avg, min, max, group_concat; `args` empty for
-    count(*). `filter` is its FILTER clause. `order` is the effective order within group_concat: total."""
+    """One of `outputs`. `function` is lower-case: count, sum, total, avg, min, max, group_concat and
+    others of a dialect's; `args` empty for count(*). `filter` is its FILTER clause. `order` is the effective order in
+    which values are joined or collected: total."""
 
     column: RelColumn
     function: str

@@ -126,6 +126,25 @@ class Sqlite:
     def orders(self, bound: Bound) -> bool:
         return True
 
+    def arranged(
+        self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound], rows: tuple[OrderKey, ...]
+    ) -> tuple[OrderKey, ...]:
+        """group_concat takes rows as they come: of one table, in the order of its key."""
+        if node.name.lower() != "group_concat":
+            return ()
+        if scope.outer is not None:
+            # SQLite may read the rows by an index of its own making, whatever order they were put in.
+            raise scope.refusal(
+                "group_concat() in a subquery has no certain order", span(node), "write it as a join with a group"
+            )
+        if not rows or node.args.get("distinct"):
+            raise scope.refusal(
+                "group_concat() over joins, groups or DISTINCT has no certain order",
+                span(node),
+                "concatenate the rows of one table",
+            )
+        return rows
+
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
         name = node.name.lower()
         type = args[0].expr.type if args else None

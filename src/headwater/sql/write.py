@@ -128,9 +128,10 @@ class Writer:
 
     def _call(self, node: exp.Anonymous) -> str:
         distinct = "DISTINCT " if node.args.get("distinct") else ""
-        condition = node.args.get("filter")
+        terms, condition = node.args.get("order"), node.args.get("filter")
+        order = f" ORDER BY {self._list(terms.expressions)}" if terms else ""
         filter = f" FILTER (WHERE {self.write(condition)})" if condition else ""
-        return f"{node.name.lower()}({distinct}{self._list(node.expressions)}){filter}"
+        return f"{node.name.lower()}({distinct}{self._list(node.expressions)}{order}){filter}"
 
     def _star(self, node: exp.Star) -> str:
         return "*"

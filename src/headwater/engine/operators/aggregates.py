@@ -218,7 +218,8 @@ class Distinct:
 
 
 class Concat:
-    """group_concat: (place in the order, text, separator, key) of each value; a separator stands before its value.
+    """group_concat and string_agg: (place in the order, text, separator, key) of each value. A separator stands before
+    its value.
 
     With DISTINCT the first of each key counts, once."""
 
@@ -263,6 +264,39 @@ class Concat:
             self.add((place, unpack_any(text), unpack_any(separator), key), weight)
 
 
+class Collected:
+    """array_agg: (place in the order, value) of each, NULLs too. With DISTINCT each place counts once."""
+
+    __slots__ = ("distinct", "there", "weights")
+
+    def __init__(self, distinct: bool) -> None:
+        self.distinct = distinct
+        self.there: list[tuple[bytes, bytes]] = []
+        self.weights: dict[tuple[bytes, bytes], int] = {}
+
+    def add(self, value: Any, weight: int) -> None:
+        total = self.weights.get(value, 0) + weight
+        if value not in self.weights:
+            insort(self.there, value)
+        self.weights[value] = total
+        if not total:
+            del self.weights[value]
+            del self.there[bisect_left(self.there, value)]
+
+    def result(self) -> Value:
+        values: list[Value] = []
+        for entry in self.there:
+            values += [unpack_any(entry[1] or None)] * (1 if self.distinct else self.weights[entry])
+        return tuple(values) or None
+
+    def dump(self) -> Any:
+        return [[*entry, self.weights[entry]] for entry in self.there]
+
+    def load(self, dumped: Any) -> None:
+        for place, packed, weight in dumped:
+            self.add((place, packed), weight)
+
+
 def accumulator(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """What makes an accumulator for each group."""
     inside = _plain(aggregate)
@@ -283,8 +317,10 @@ def _plain(aggregate: Aggregate) -> Callable[[], Accumulator]:
             return Count
         case "min" | "max":
             return lambda: Extreme(aggregate.collation, aggregate.function == "max")
-        case "group_concat":
+        case "group_concat" | "string_agg":
             return lambda: Concat(aggregate.distinct)
+        case "array_agg":
+            return lambda: Collected(aggregate.distinct)
         case _:
             finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
             return lambda: Sum(finish)

@@ -231,14 +231,17 @@ class GroupOperator:
 
 
 class _Inputs:
-    """The expressions of one aggregate: its value, its filter, and for group_concat its separator, its order and, with
-    DISTINCT, the value that its text was made of."""
+    """The expressions of one aggregate: its value, its filter, its order, and where it joins texts its separator and,
+    with DISTINCT, the value that its text was made of."""
 
     def __init__(self, aggregate: Aggregate) -> None:
-        self._concat = aggregate.function == "group_concat"
-        self._order = aggregate.order if self._concat else ()
+        self._concat = aggregate.function in ("group_concat", "string_agg")
+        self._collects = aggregate.function == "array_agg"
+        self._order = aggregate.order
         self._filtered = aggregate.filter is not None
-        args = [Cast(arg, "TEXT", Type.TEXT) for arg in aggregate.args] if self._concat else list(aggregate.args)
+        args = list(aggregate.args)
+        if aggregate.function == "group_concat":
+            args = [Cast(arg, "TEXT", Type.TEXT) for arg in args]
         self._args = len(args)
         filters = [] if aggregate.filter is None else [_as_truth(aggregate.filter)]
         self._compared = aggregate.collation if self._concat and aggregate.distinct else None
@@ -250,25 +253,32 @@ class _Inputs:
         if not self._args:
             return _Feed([1] * count, counts)
         values = from_array(columns[0], types[0])
-        return _Feed(self._places(values, columns, types) if self._concat else values, counts)
+        if self._collects:
+            packed = (pack_any(value) or b"" for value in values)
+            return _Feed(list(zip(self._places(columns, types), packed, strict=True)), counts)
+        return _Feed(self._texts(values, columns, types) if self._concat else values, counts)
 
-    def _places(self, values: list[Any], columns: list[pa.Array], types: Sequence[Type]) -> list[Any]:
+    def _texts(self, values: list[Any], columns: list[pa.Array], types: Sequence[Type]) -> list[Any]:
         separators = columns[1].to_pylist() if self._args > 1 else [_SEPARATOR] * len(values)
-        start = self._args + self._filtered
-        end = start + len(self._order)
-        places = keys = [b""] * len(values)
-        if self._order:
-            places = encode_columns(
-                columns[start:end],
-                types[start:end],
-                [key.collation for key in self._order],
-                [key.descending for key in self._order],
-                [key.nulls_first for key in self._order],
-            )
+        places, keys = self._places(columns, types), [b""] * len(values)
         if self._compared is not None:
-            keys = encode_columns(columns[end:], types[end:], [self._compared])
+            keys = encode_columns(columns[-1:], types[-1:], [self._compared])
         entries = zip(places, values, separators, keys, strict=True)
         return [None if text is None else (place, text, sep or "", key) for place, text, sep, key in entries]
+
+    def _places(self, columns: list[pa.Array], types: Sequence[Type]) -> list[bytes]:
+        """Where each value stands in the order."""
+        start = self._args + self._filtered
+        end = start + len(self._order)
+        if not self._order:
+            return [b""] * len(columns[0])
+        return encode_columns(
+            columns[start:end],
+            types[start:end],
+            [key.collation for key in self._order],
+            [key.descending for key in self._order],
+            [key.nulls_first for key in self._order],
+        )
 
 
 def _as_truth(where: Expr) -> Expr:

@@ -22,6 +22,7 @@ from headwater.sql.ordering import Term
 from headwater.sql.params import Params
 from headwater.sql.parse import span
 from headwater.sql.postgres.arrays import array_text
+from headwater.sql.postgres.collecting import COLLECTING, arranged, collected, taken
 from headwater.sql.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
@@ -48,7 +49,7 @@ from headwater.sql.write import Writer
 
 _SUMS = ("int2", "int4")
 _TRUTHS = ("bool_and", "bool_or", "every")
-_AGGREGATES = frozenset({"avg", "count", "max", "min", "sum", *_TRUTHS})
+_AGGREGATES = frozenset({"avg", "count", "max", "min", "sum", *_TRUTHS, *COLLECTING})
 _UNSIGNED = Const(0.0, Type.REAL)
 
 
@@ -155,13 +156,18 @@ class Postgres:
     def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
         """Which zero is the least or the largest PostgreSQL leaves open: it is shown without a sign."""
         if node.name not in ("min", "max") or kind_of(args[0].expr) != "float8":
-            return args
+            return taken(scope, node, args)
         match args[0].expr:
             case Call(name="float8 +", args=(_, other)) if other == _UNSIGNED:
                 return args
         arg = node.expressions[0]
         arg.replace(exp.Add(this=arg.copy(), expression=exp.Literal.number("0.0")))
         return [Bound(Call("float8 +", (args[0].expr, _UNSIGNED), Type.REAL))]
+
+    def arranged(
+        self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound], rows: tuple[OrderKey, ...]
+    ) -> tuple[OrderKey, ...]:
+        return arranged(scope, node, args)
 
     def orders(self, bound: Bound) -> bool:
         kind = kind_of(bound.expr)
@@ -178,7 +184,7 @@ class Postgres:
             return Type.INTEGER, "int8"
         if name in ("min", "max") and kind in PLAIN - {"bool", "uuid", "bytea"} and args[0].expr.type is not None:
             return args[0].expr.type, kind
-        found = _aggregated(name, kind, distinct)
+        found = collected(node, args) if name in COLLECTING else _aggregated(name, kind, distinct)
         if found is not None:
             return found
         told = kind.removeprefix("other ")

@@ -276,6 +276,9 @@ class PostgresStatement(Statement):
             raise self._unsupported("WITHIN GROUP is", self._curr)
         return call
 
+    def _arranged(self) -> exp.Order | None:
+        return exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
+
     # Names
 
     def _spelling(self, token: Token) -> str:

@@ -596,7 +596,7 @@ def case(scope: Scope, node: exp.Case) -> Bound:
 def call(scope: Scope, node: exp.Anonymous) -> Bound:
     if scope.clause is not None and is_aggregate(node):
         return scope.clause.aggregate(scope, node)
-    if node.args.get("filter") or node.args.get("distinct"):
+    if any(node.args.get(clause) for clause in ("filter", "distinct", "order")):
         raise scope.refusal(f"{node.name}() is not supported yet", span(node))
     args = [bind_expr(scope, arg).expr for arg in node.expressions if not isinstance(arg, exp.Star)]
     special = _SPECIAL.get(node.name)

@@ -1,0 +1,100 @@
+"""Live queries on PostgreSQL in the forms that its users write: collected values, arrays, patterns. Followed, right.
+
+Rows come, change and go at random; after each round every query is held against the origin's own answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import headwater
+from tests.support.fuzz import MULTIPLIER
+from tests.support.postgres import VERSIONS, Servers
+
+pytestmark = pytest.mark.slow
+
+_SCHEMA = (
+    "CREATE TABLE authors (id int PRIMARY KEY, name text, code char(3))",
+    'CREATE TABLE books (id bigint PRIMARY KEY, author int, title varchar(20) COLLATE "C", price float8, pages int, '
+    "worth numeric, sold bool, day date)",
+    "CREATE TABLE notes (author int, line text)",
+    "ALTER TABLE notes REPLICA IDENTITY FULL",
+)
+_COLLECTED = (
+    "SELECT author, string_agg(title, ', ' ORDER BY pages DESC) AS all FROM books GROUP BY author",
+    "SELECT author, string_agg(title, '' ORDER BY price NULLS FIRST, 1, title DESC) AS all FROM books GROUP BY author",
+    "SELECT author, string_agg(title, '; ') FILTER (WHERE sold) AS sold, count(*) AS n FROM books GROUP BY author",
+    "SELECT string_agg(DISTINCT title, ',' ORDER BY title DESC) AS titles FROM books",
+    "SELECT sold, string_agg(DISTINCT title COLLATE \"C\", ',') AS titles FROM books GROUP BY sold",
+    "SELECT a.name, string_agg(b.title, '/') AS all FROM authors a LEFT JOIN books b ON b.author = a.id GROUP BY a.id",
+    "SELECT string_agg(code, title) AS codes FROM authors a JOIN books b ON b.author = a.id WHERE title = 'a'",
+    "SELECT name, (SELECT string_agg(title, ' ' ORDER BY day) FROM books b WHERE b.author = a.id) AS t FROM authors a",
+    "SELECT t.titles FROM (SELECT author, string_agg(title, ',') AS titles FROM books GROUP BY author) t "
+    "WHERE t.titles LIKE '%a%'",
+    "SELECT author, string_agg(line, '|' ORDER BY line COLLATE \"C\") AS lines FROM notes GROUP BY author",
+    "SELECT author, string_agg(line, '|') AS lines FROM notes GROUP BY author HAVING count(*) > 1",
+    "SELECT author, array_agg(pages ORDER BY id DESC) AS pages, array_agg(price) AS prices FROM books GROUP BY author",
+    "SELECT array_agg(DISTINCT pages ORDER BY pages DESC NULLS LAST) AS p, array_agg(DISTINCT sold) AS s FROM books",
+    "SELECT sold, array_agg(worth) AS w, array_agg(day) AS days, array_agg(title) AS titles FROM books GROUP BY sold",
+    "SELECT author, bool_and(sold) AS a, bool_or(sold) FILTER (WHERE pages > 1) AS b, every(pages > 1) AS c FROM books "
+    "GROUP BY author",
+    "SELECT count(DISTINCT title) AS n, sum(DISTINCT pages) AS s, avg(DISTINCT pages) AS a FROM books WHERE author = 2",
+)
+_QUERIES = (*_COLLECTED,)
+
+
+@pytest.fixture(params=VERSIONS)
+def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
+    server = servers[request.param]
+    with server.database() as database:
+        with server.connect(database) as db:
+            for statement in _SCHEMA:
+                db.execute(statement.encode())
+        yield server.url(database)
+
+
+def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db, psycopg.connect(url, autocommit=True) as own:
+        _write(own, chance)
+        lives = {sql: db.query(sql, live=True) for sql in _QUERIES}
+        assert [sql for sql, live in lives.items() if live.strategy != "incremental"] == []
+        for _ in range(3 * MULTIPLIER):
+            _write(own, chance)
+            end = db.position()
+            for live in lives.values():
+                assert live.wait(end, timeout=30)
+                assert live.reason is None
+                db.verify(live)
+
+
+def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) -> None:
+    for _ in range(chance.randrange(4, 16)):
+        db.execute(
+            "INSERT INTO authors VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+            (chance.randrange(4), chance.choice(["Ada", "Bob", None]), chance.choice(["x", "yz", None])),
+        )
+        db.execute(
+            "INSERT INTO books VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET "
+            "author = excluded.author, title = excluded.title, price = excluded.price, pages = excluded.pages, "
+            "worth = excluded.worth, sold = excluded.sold, day = excluded.day",
+            (
+                chance.randrange(12),
+                chance.choice([0, 1, 2, None]),
+                chance.choice(["a", "b", "ab", "", "é", None]),
+                chance.choice(["0", "-0", "1.5", "NaN", None]),
+                chance.choice([1, 2, 3, None]),
+                chance.choice(["1", "1.0", "1.00", "2.5", None]),
+                chance.choice([True, False, None]),
+                chance.choice(["2024-02-29", "infinity", None]),
+            ),
+        )
+        db.execute("INSERT INTO notes VALUES (%s, %s)", (chance.randrange(3), chance.choice(["p", "q", None])))
+    db.execute("DELETE FROM books WHERE id = %s", (chance.randrange(12),))
+    db.execute("DELETE FROM notes WHERE author = %s", (chance.randrange(6),))
+    db.execute("UPDATE books SET pages = pages + 1 WHERE author = %s", (chance.randrange(3),))
