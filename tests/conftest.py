@@ -6,11 +6,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
+from tests.support.fuzz import UNHURRIED
 from tests.support.missing import CHROMIUM, leave_out
 from tests.support.postgres import Servers
 
@@ -47,7 +49,9 @@ def servers() -> Iterator[Servers]:
 
 
 def pytest_configure() -> None:
-    """A run in the background ignores Ctrl-C, and so would every program that a test starts and ends with it."""
+    """A property holds however long it takes. A run in the background ignores Ctrl-C, and so would every program that
+    a test starts and ends with it."""
+    settings.load_profile(UNHURRIED)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -58,7 +62,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "servers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_is_on_spark, reverse=True)  # the longest group: the others are shared out meanwhile
     config.stash[_LEFT_OUT] = leave_out(config, items)
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None
+
+
+def _group(item: pytest.Item) -> str:
+    """What one process of `./dev test` runs: a file, whose fixtures may be dear; all of Spark; all of Chromium."""
+    alone = next((name for name in ("spark", "browser") if item.get_closest_marker(name)), None)
+    return alone or item.nodeid.partition("::")[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
