@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -75,6 +76,17 @@ def _group(item: pytest.Item) -> str:
     """What one process of `./dev test` runs: a file, whose fixtures may be dear; all of Spark; all of Chromium."""
     alone = next((name for name in ("spark", "browser") if item.get_closest_marker(name)), None)
     return alone or item.nodeid.partition("::")[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of the two processes tells the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(_LEFT_OUT, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
