@@ -444,7 +444,7 @@ class PostgresSource(Writing):
         if self._stream is not None:
             self._stream.close()
         with self._sessions.lent() as db:
-            removed, read = publishing.remove(db), publishing.in_use(db)
+            removed, read = publishing.remove_all(db), publishing.in_use(db)
         if read and not removed:
             raise SourceError(
                 f"expected nobody to read from {', '.join(read)}, found a Headwater that does",

@@ -115,14 +115,24 @@ def remove(db: Connection, name: str | None = None) -> list[str]:
     gone = [publication for (publication,) in named if publication not in used]
     for publication in gone:
         db.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
-    told = [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
-    return told if any(slot.startswith(f"{OURS}_") for slot in used) else told + unannounce(db)
+    return [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
+
+
+def remove_all(db: Connection) -> list[str]:
+    """Everything of ours in this database, and the event trigger with the last slot; what that was."""
+    told = remove(db)
+    return told if _slots(db) else told + unannounce(db)
 
 
 def in_use(db: Connection) -> list[str]:
     """Slots of ours in this database that somebody reads from."""
-    sql = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() AND active"
-    return sorted(slot for (slot,) in db.execute(sql) if slot.startswith(f"{OURS}_"))
+    return sorted(slot for slot, active in _slots(db) if active)
+
+
+def _slots(db: Connection) -> list[tuple[str, bool]]:
+    """Those of ours in this database, and whether somebody reads from them."""
+    sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database()"
+    return [(slot, active) for slot, active in db.execute(sql) if slot.startswith(f"{OURS}_")]
 
 
 def _unused_slots(db: Connection, like: str) -> list[str]:
