@@ -288,7 +288,17 @@ def test_a_slot_that_is_dropped_while_we_are_down_and_clients_wait(
         Following(live).agrees(url)
 
 
-@pytest.mark.parametrize("statement", ["DROP PUBLICATION {}", "ALTER PUBLICATION {} DROP TABLE orders"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP PUBLICATION {}",
+        "ALTER PUBLICATION {} DROP TABLE orders",
+        "ALTER PUBLICATION {} SET (publish = 'insert, update')",
+        "ALTER PUBLICATION {} SET (publish_via_partition_root = false)",
+        "ALTER PUBLICATION {} SET TABLE orders WHERE (id < 3)",
+        "ALTER PUBLICATION {} SET TABLE orders (id, total)",
+    ],
+)
 def test_a_publication_that_somebody_else_alters(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:

@@ -133,8 +133,8 @@ def test_what_a_role_may_not_mend_is_refused_in_postgresqls_words(
     assert "refused: ALTER ROLE" in said
     assert "done:" not in said  # PostgreSQL only warns that it granted nothing
     assert main(["doctor", url, "--fix", "--role", "poor"]) == 1
-    said = capsys.readouterr()
-    assert 'done: ALTER ROLE "poor" REPLICATION' in said.err
+    told = capsys.readouterr().err
+    assert 'done: ALTER ROLE "poor" REPLICATION' in told
     (owner,) = [one for one in _examined(poor)["table orders"] if one.state is State.BAD]
     assert owner.by_hand
     assert owner.fix == 'ALTER TABLE "public"."orders" OWNER TO "poor"'

@@ -532,7 +532,7 @@ def _capture_of(shape: Shape, position: int) -> Captured:
     identity = shape.identity_columns if shape.identity != "f" else shape.key
     places = tuple(table.index(name) for name in identity or table.names)
     return Captured(
-        shape.oid, table, tuple(field.type for field in shape.sent), places, position, shape.file, shape.parts
+        shape.oid, table, tuple(field.type for field in shape.sent), places, position, shape.parts, shape.grounds
     )
 
 

@@ -24,6 +24,13 @@ _LEAVE_S = 2.0
 _LOCK_MS = 500
 _WRITERS = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
 
+_ALTERED = """
+SELECT 1 FROM pg_publication p LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid
+WHERE pubname = %s
+      AND NOT (pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot
+               AND to_jsonb(r)->>'prqual' IS NULL AND to_jsonb(r)->>'prattrs' IS NULL)
+"""
+
 
 def name_for(directory: Path) -> str:
     """The same for the same directory; fits where PostgreSQL takes a name for a slot."""
@@ -59,6 +66,8 @@ def lack(db: Connection, name: str) -> str | None:
         return f"the replication slot {name} was overtaken by the limits of the server"
     if not db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone():
         return f"the publication {name} was dropped"
+    if db.execute(_ALTERED, (name,)).fetchone():
+        return f"the publication {name} was altered to tell less"
     return None
 
 
