@@ -48,6 +48,7 @@ def _told(source: PostgresSource, after: int) -> list[Any]:
         ("ALTER TABLE t REPLICA IDENTITY FULL, DROP CONSTRAINT t_pkey", "another primary key"),
         ("ALTER TABLE t ADD COLUMN c float DEFAULT random()", "rewritten"),
         ("ALTER TABLE t ALTER COLUMN b TYPE int USING b + 1", "rewritten"),
+        ("ALTER TABLE t ADD COLUMN c int, ALTER COLUMN b TYPE int USING b + 1", "rewritten"),
         ("ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN b int DEFAULT 7", "column b of table t was made anew"),
         ('ALTER TABLE t ALTER COLUMN a TYPE text COLLATE "POSIX"', "another collation"),
     ],

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from headwater.model.schema import Table
 from headwater.sources.postgres.sessions import Connection
 
 T = TypeVar("T", int, str)
@@ -86,22 +87,20 @@ def _by_table(db: Connection, sql: str, asked: Mapping[str, list[int]]) -> dict[
     return found
 
 
-def shaken(table: str, names: Sequence[str], before: Grounds, now: Grounds) -> str | None:
+def shaken(table: Table, before: Grounds, now: Grounds) -> str | None:
     """Why rows that were read on the grounds of before may not be what the table holds now; None where they are.
 
-    A table may be written anew with the same values; with others only if one of its columns `names` was altered.
+    A table may be written anew with the same values; with others only if one of its columns was altered.
     """
-    anew = [name for name in names if _differs(name, before.columns, now.columns)]
+    anew = [name for name in table.names if _differs(name, before.columns, now.columns)]
     if anew:
-        return f"column {anew[0]} of table {table} was made anew or given another collation"
-    if before.file != now.file and any(_differs(name, before.altered, now.altered) for name in names):
-        return f"table {table} was rewritten when a column of it was altered"
+        return f"column {anew[0]} of table {table.name} was made anew or given another collation"
+    if before.file != now.file and any(_differs(name, before.altered, now.altered) for name in table.names):
+        return f"table {table.name} was rewritten when a column of it was altered"
     if any(_differs(oid, before.types, now.types) for oid in before.types):
-        return f"a composite type that table {table} holds was altered"
+        return f"a composite type that table {table.name} holds was altered"
     renamed = [label for oid, label in before.values.items() if _differs(oid, before.values, now.values)]
-    if renamed:
-        return f"the value {renamed[0]!r} of an enum that table {table} holds was renamed"
-    return None
+    return f"the value {renamed[0]!r} of an enum that table {table.name} holds was renamed" if renamed else None
 
 
 def _differs(key: T, before: Mapping[T, str], now: Mapping[T, str]) -> bool:

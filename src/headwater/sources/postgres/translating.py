@@ -162,9 +162,15 @@ class Translation:
         capture = self.keeping.captures[shape.oid]
         names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
         told = self._reshaped(capture, _Now(shape.name, names, types, shape.identity_columns), shape, position)
-        if not told and capture.grounds != shape.grounds:
-            self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=shape.grounds))
-        return told
+        return told or self._grounded(capture, shape.grounds, position)
+
+    def _grounded(self, capture: Captured, grounds: Grounds, position: int) -> list[SchemaChange]:
+        reason = shaken(capture.table, capture.grounds, grounds)
+        if reason is not None:
+            return [self.ended(capture, reason, position)]
+        if grounds != capture.grounds:
+            self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=grounds))
+        return []
 
     def _keep(self, position: int) -> None:
         self.keeping.write(position, self._written)
@@ -314,10 +320,11 @@ class Translation:
         table, width = capture.table, len(capture.table.columns)
         fields = {one.name: one for one in shape.fields} if shape is not None else {}
         grounds = shape.grounds if shape is not None else Grounds(file=-1)
-        is_rewritten = grounds.file != capture.grounds.file
-        lost = [name for name in names[width:] if is_rewritten and _unsure(fields.get(name))]
-        if lost:
-            return self.ended(capture, f"table {table.name} was rewritten with another column {lost[0]}", position)
+        reason = shaken(table, capture.grounds, grounds) if shape is not None else None
+        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and _unsure(fields.get(name))]
+        if reason is not None or lost:
+            rewritten = f"table {table.name} was rewritten with another column {' and '.join(lost)}"
+            return self.ended(capture, reason or rewritten, position)
         added = [
             column_of(fields[name]) if name in fields else Column(name, self._types.type_of(type))
             for name, type in zip(names[width:], types[width:], strict=True)
@@ -350,7 +357,7 @@ def _misfit(capture: Captured, now: _Now, shape: Shape | None) -> str | None:
         return f"table {table.name} has another primary key"
     if now.identity and not {table.names[place] for place in capture.identity} <= set(now.identity):
         return f"table {table.name} has another replica identity"
-    return shaken(table.name, table.names, capture.grounds, shape.grounds) if shape is not None else None
+    return None
 
 
 def _unknown_row(capture: Captured) -> SourceError:
