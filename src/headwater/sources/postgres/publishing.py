@@ -20,7 +20,8 @@ from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.shape import OURS, Shape, qualified, quoted
 
 _LOOK_S = 0.005
-_LEAVE_S = 2.0
+_LEAVE_S = 2.0  # others, who may not want to
+_OURS_LEAVE_S = 10.0  # we, who have let go: a busy server sees it late
 _LOCK_MS = 500
 _WRITERS = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
 
@@ -116,7 +117,7 @@ def _writers(db: Connection, oids: list[int]) -> set[str]:
 def remove(db: Connection, name: str | None = None) -> list[str]:
     """Ours in this database, or all by one name; what that was. A slot that somebody reads from stays."""
     like = (name or f"{OURS}_%").replace("_", r"\_")
-    slots = _unused_slots(db, like)
+    slots = _unused_slots(db, like, _LEAVE_S if name is None else _OURS_LEAVE_S)
     for slot in slots:
         db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
     used = {slot for (slot,) in db.execute("SELECT slot_name FROM pg_replication_slots")}
@@ -144,10 +145,10 @@ def _slots(db: Connection) -> list[tuple[str, bool]]:
     return [(slot, active) for slot, active in db.execute(sql) if slot.startswith(f"{OURS}_")]
 
 
-def _unused_slots(db: Connection, like: str) -> list[str]:
+def _unused_slots(db: Connection, like: str, leave_s: float) -> list[str]:
     """Those nobody reads from; the server takes a moment to see that we are gone."""
     sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database() AND slot_name LIKE %s"
-    until_s = time.monotonic() + _LEAVE_S
+    until_s = time.monotonic() + leave_s
     while True:
         slots = db.execute(sql, (like,)).fetchall()
         if time.monotonic() > until_s or not any(active for _, active in slots):
