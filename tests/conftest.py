@@ -1,4 +1,5 @@
-"""For every test: threads that look up often whether they shall end. A thousand databases are closed in a run."""
+"""For every test: threads that look up often whether they shall end, for a thousand databases are closed in a run; and
+patience with a slow machine where something is waited for."""
 
 from __future__ import annotations
 
@@ -8,16 +9,19 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
+from headwater.client.aio import AsyncLiveResult
+from headwater.client.live import LiveResult
 from tests.support.fuzz import UNHURRIED
 from tests.support.missing import CHROMIUM, leave_out
 from tests.support.postgres import Servers
 
 _QUICK_S = 0.03
+_PATIENCE_S = 120.0
 _CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
@@ -32,9 +36,17 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for what must come gives up late, however slow the machine is."""
+    for wait in (LiveResult.wait, AsyncLiveResult.wait):
+        monkeypatch.setattr(wait, "__defaults__", (None, None, _PATIENCE_S))
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """One real browser for the whole run: playwright has one loop a process."""
+    expect.set_options(timeout=_PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_FLAGS.split())
         yield browser

@@ -16,7 +16,7 @@ from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually
 
 SQL = "SELECT id, total FROM orders ORDER BY id"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

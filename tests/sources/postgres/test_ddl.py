@@ -27,7 +27,7 @@ def _started(source: PostgresSource, db: Db, *statements: str) -> Replica:
 
 def _told(source: PostgresSource, after: int) -> list[Any]:
     items: list[Any] = []
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + 120
     while not any(isinstance(item, SchemaChange) for item in items):
         assert time.monotonic() < until_s
         items += source.changes(after, 0.5)
