@@ -64,15 +64,10 @@ def shape(states: list[Read]) -> list[object]:
 
 
 def leave(here: Place, live: headwater.LiveResult, windows: int) -> None:
-    """The last one to go; some time later what it needed goes too. Here each window has a template of its own."""
+    """The last one to go; some time later what it needed goes too."""
     live.abort()
-    eventually(lambda: len(here.server.hub._windows) == windows and _released(here) == windows)
-
-
-def _released(here: Place) -> int:
-    """How many templates are left."""
+    eventually(lambda: len(here.server.hub._windows) == windows)
     here.server.pipeline.release()
-    return len(here.server.pipeline._catalog.templates)
 
 
 def is_exact(here: Place, live: headwater.LiveResult, sql: str) -> bool:
