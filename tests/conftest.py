@@ -1,20 +1,27 @@
-"""For every test: threads that look up often whether they shall end. A thousand databases are closed in a run."""
+"""For every test: threads that look up often whether they shall end, for a thousand databases are closed in a run; and
+patience with a slow machine where something is waited for."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from hypothesis import settings
+from playwright.sync_api import Browser, expect, sync_playwright
 
 import headwater.gateway.hub
 import headwater.pipeline.capture
 import headwater.pipeline.inline
+from headwater.client.aio import AsyncLiveResult
+from headwater.client.live import LiveResult
+from tests.support.fuzz import UNHURRIED
 from tests.support.missing import CHROMIUM, leave_out
 from tests.support.postgres import Servers
 
 _QUICK_S = 0.03
+_PATIENCE_S = 120.0
 _CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
@@ -29,9 +36,17 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for what must come gives up late, however slow the machine is."""
+    for wait in (LiveResult.wait, AsyncLiveResult.wait):
+        monkeypatch.setattr(wait, "__defaults__", (None, None, _PATIENCE_S))
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """One real browser for the whole run: playwright has one loop a process."""
+    expect.set_options(timeout=_PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_FLAGS.split())
         yield browser
@@ -47,7 +62,9 @@ def servers() -> Iterator[Servers]:
 
 
 def pytest_configure() -> None:
-    """A run in the background ignores Ctrl-C, and so would every program that a test starts and ends with it."""
+    """A property holds however long it takes. A run in the background ignores Ctrl-C, and so would every program that
+    a test starts and ends with it."""
+    settings.load_profile(UNHURRIED)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -58,7 +75,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "servers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_is_on_spark, reverse=True)  # the longest group: the others are shared out meanwhile
     config.stash[_LEFT_OUT] = leave_out(config, items)
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None
+
+
+def _group(item: pytest.Item) -> str:
+    """What one process of `./dev test` runs: a file, whose fixtures may be dear; all of Spark; all of Chromium."""
+    alone = next((name for name in ("spark", "browser") if item.get_closest_marker(name)), None)
+    return alone or item.nodeid.partition("::")[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of the two processes tells the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(_LEFT_OUT, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -99,7 +99,7 @@ def test_wait_honours_positions_at_once_and_again(here: Place) -> None:
     for n in range(20):
         assert live.wait(here.write("INSERT INTO t (id) VALUES (?)", 100 + n))
         assert 100 + n in values(live), "read your own writes"
-    assert live.wait(here.db.position(), timeout=10)
+    assert live.wait(here.db.position())
 
 
 def test_the_position_of_the_origin_counts_writes_made_elsewhere(here: Place) -> None:
@@ -168,7 +168,7 @@ def test_a_window_in_error_says_so_to_everyone_and_recovers(here: Place) -> None
     here.write("UPDATE t SET big = -9223372036854775808 WHERE id = 2")
     eventually(lambda: early.state == "stale")
     assert "overflow" in (early.reason or "") and ids(early) == [1, 2, 3]
-    late = here.db.query("SELECT id, abs(big) AS big FROM t", live=True, timeout=20)
+    late = here.db.query("SELECT id, abs(big) AS big FROM t", live=True)
     assert (late.state, late.reason, list(late.rows)) == ("stale", early.reason, [])
     assert early.wait(here.write("UPDATE t SET big = -5 WHERE id = 2"))
     assert (early.state, early.reason) == ("ready", None)

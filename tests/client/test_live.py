@@ -19,6 +19,7 @@ from headwater.model.emission import Diff, Emission, Fields, Result, RowChange, 
 from headwater.model.errors import HeadwaterError
 from tests.support.databases import play, values
 from tests.support.fuzz import tries
+from tests.support.processes import eventually
 from tests.support.states import Move, diff, moves, shown
 
 
@@ -59,9 +60,15 @@ def result(seq: int, position: int, *numbers: int) -> Result:
     return Result(seq, 0, 1, position, tuple({"n": n} for n in numbers), tuple(f"h{n}" for n in numbers), ("n",))
 
 
-def later(*calls: Callable[[], object]) -> threading.Thread:
-    """On a thread, once the caller has begun to wait."""
-    thread = threading.Timer(0.02, lambda: [call() for call in calls])
+def later(desk: Desk, *calls: Callable[[], object]) -> threading.Thread:
+    """On a thread, once somebody has begun to wait."""
+
+    def call_all() -> None:
+        eventually(lambda: desk.session.changed._waiters)  # type: ignore[attr-defined]
+        for call in calls:
+            call()
+
+    thread = threading.Thread(target=call_all)
     thread.start()
     return thread
 
@@ -136,8 +143,8 @@ def test_a_snapshot_is_of_one_moment() -> None:
 def test_wait_with_nothing_is_for_the_next_change() -> None:
     desk = Desk()
     assert desk.a.wait(timeout=0.01) is False
-    thread = later(partial(desk.change, "a", 2, 11, 3), partial(desk.session.progress, 11))
-    assert desk.a.wait(timeout=10)
+    thread = later(desk, partial(desk.change, "a", 2, 11, 3), partial(desk.session.progress, 11))
+    assert desk.a.wait(timeout=120)
     assert values(desk.a) == [1, 2, 3]
     thread.join()
 
@@ -146,16 +153,16 @@ def test_wait_for_a_position_needs_no_change() -> None:
     desk = Desk()
     assert desk.a.wait(10, timeout=0)
     assert desk.a.wait(12, timeout=0.01) is False
-    thread = later(lambda: desk.session.progress(13))
-    assert desk.a.wait(12, timeout=10)
+    thread = later(desk, lambda: desk.session.progress(13))
+    assert desk.a.wait(12, timeout=120)
     thread.join()
 
 
 def test_wait_for_a_seq() -> None:
     desk = Desk()
     assert desk.a.wait(seq=1, timeout=0)
-    thread = later(partial(desk.change, "a", 5, 11, 3), partial(desk.session.progress, 11))
-    assert desk.a.wait(seq=4, timeout=10)
+    thread = later(desk, partial(desk.change, "a", 5, 11, 3), partial(desk.session.progress, 11))
+    assert desk.a.wait(seq=4, timeout=120)
     assert desk.a.seq == 5
     thread.join()
 
@@ -168,9 +175,9 @@ def test_wait_for_a_position_means_nothing_before_the_result_is_here() -> None:
 
 def test_wait_raises_when_the_query_is_or_becomes_closed() -> None:
     desk = Desk()
-    thread = later(lambda: desk.session.closed("a", "the table is gone"))
+    thread = later(desk, lambda: desk.session.closed("a", "the table is gone"))
     with pytest.raises(HeadwaterError, match="the table is gone"):
-        desk.a.wait(99, timeout=10)
+        desk.a.wait(99, timeout=120)
     with pytest.raises(HeadwaterError, match="the table is gone"):
         desk.a.wait(1)
     thread.join()
@@ -225,8 +232,8 @@ def test_a_query_in_error_is_stale_with_the_reason_and_comes_back() -> None:
 
 def test_a_query_in_error_from_the_start_does_not_keep_its_user_waiting() -> None:
     desk = Desk(ready=False)
-    thread = later(lambda: desk.session.failed("a", "integer overflow"))
-    assert desk.a.wait_ready(10)
+    thread = later(desk, lambda: desk.session.failed("a", "integer overflow"))
+    assert desk.a.wait_ready(120)
     thread.join()
     assert (desk.a.state, desk.a.reason, list(desk.a.rows)) == ("stale", "integer overflow", [])
     desk.session.emit("a", result(1, 10, 1))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.answers import Answers
 from headwater.engine.edits import Emitted, Outbox, decode, encode, read_emissions
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.value import Row
+from tests.support.fuzz import tries
 
 VALUES = st.sampled_from([None, 0, 1, 1.0, -0.0, 0.0, "a", "", b"a", 2**60])
 ROWS = st.lists(st.tuples(st.integers(0, 4), VALUES), max_size=8)
@@ -24,7 +25,7 @@ def exact(rows: list[Row]) -> list[str]:
     return [repr(dict(zip(NAMES, row, strict=True))) for row in rows]
 
 
-@settings(derandomize=True, max_examples=200)
+@tries(200)
 @given(st.lists(ROWS, min_size=1, max_size=6), st.booleans(), st.integers(0, 5))
 def test_each_answer_follows_from_the_one_before(answers: list[list[Row]], ordered: bool, saved_at: int) -> None:
     outbox = Outbox()

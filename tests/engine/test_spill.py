@@ -37,6 +37,10 @@ SQLS = (
     "SELECT name, min(id) AS first, avg(id * 0.5) AS mean FROM customers GROUP BY name",
     "SELECT max(total) AS m FROM orders",
     "SELECT total FROM orders UNION ALL SELECT id FROM customers",
+    "SELECT z.id, c.name FROM (SELECT id, customer FROM orders ORDER BY total LIMIT 7) AS z JOIN customers c"
+    " ON c.id = z.customer",
+    "SELECT c.id, (SELECT o.total FROM orders o WHERE o.customer = c.id ORDER BY o.total DESC LIMIT 1) AS m"
+    " FROM customers c",
 )
 Rows = dict[str, dict[int, Row]]
 
@@ -86,7 +90,7 @@ def first_rows(rng: random.Random, count: int) -> Rows:
 def test_what_is_emitted_does_not_depend_on_what_is_in_memory(bytes_max: int, restored: bool, tmp_path: Path) -> None:
     rng = random.Random(bytes_max)
     rows = first_rows(rng, 60)
-    tight = Limits(run_rows_min=8, state_bytes_max=bytes_max)
+    tight = Limits(run_rows_min=8, state_bytes_max=bytes_max, head_rows_max=bytes_max // 256)
     ample, small = opened(Limits(run_rows_min=8), rows), opened(tight, rows)
     emitted = 0
     for tx in range(10, 90):
@@ -142,3 +146,21 @@ def test_groups_that_nobody_touches_leave_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert held > 800 * count
     assert left < held / 10
+
+
+def test_the_order_beneath_a_limit_inside_leaves_memory(tmp_path: Path) -> None:
+    """Counted by Python, which holds the heads, and by the runs, which hold the rest."""
+    count = 20_000
+    sql = "SELECT customer, count(*) AS n FROM (SELECT id, customer FROM orders ORDER BY total LIMIT 9) AS z GROUP BY 1"
+    flow = Dataflow(limits=Limits(state_bytes_max=0))
+    flow.define(ORDERS)
+    rows = batch_of(ORDERS, [(n, n % 7, n * 7919 % count) for n in range(count)])
+    gc.collect()
+    tracemalloc.start()
+    flow.activate(plan(sql, TABLES).template, {"orders": [rows]})
+    flow.save(tmp_path)
+    gc.collect()
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert not sum(run.bytes for run in flow.inside(tmp_path))
+    assert left < 10 * count

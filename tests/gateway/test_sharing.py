@@ -191,7 +191,7 @@ class Gate:
 
         def held(one: Cell, taken: Any) -> None:
             if one.config.number == cell:
-                self.open.wait(20)
+                self.open.wait(120)
             take(one, taken)
 
         monkeypatch.setattr(Cell, "_take", held)
@@ -344,11 +344,12 @@ def test_who_is_further_behind_than_the_history_gets_a_fresh_result(tmp_path: Pa
 
 
 def test_a_window_nobody_looks_at_lingers_then_goes(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.3)
+    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 1e6)
     live = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     live.abort()
     again = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     assert records(here)[Kind.SUBSCRIBE] == 1, "it was still there"
+    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.05)
     again.abort()
     eventually(lambda: records(here)[Kind.UNSUBSCRIBE] == 1)
     assert here.server.hub._windows == {} and here.server.hub._idle == {}

@@ -117,6 +117,7 @@ def test_nobody_gets_in_beside_a_writer_in_the_middle_of_an_append(
         patch.setattr(claim_module, "_FENCED_WAIT_S", 0.01)
         with pytest.raises(LogError, match=f"process {child.pid} holds the log and did not let go"):
             SegmentWriter.fenced(tmp_path)
+    monkeypatch.setattr(claim_module, "_FENCED_WAIT_S", 60)
     send(child)
     with SegmentWriter.fenced(tmp_path) as writer:
         assert line(child) == "fenced"

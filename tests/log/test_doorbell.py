@@ -37,8 +37,8 @@ def rings(bell: Doorbell, act: Callable[[], object]) -> bool:
 
 
 def quiet(bell: Doorbell) -> None:
-    """Past the rings that are allowed after a change."""
-    while bell.wait(0.05):
+    """Past the rings that are allowed after a change: once it has seen how the files look now."""
+    while bell.wait(0.05) or bell._seen is None:
         pass
 
 

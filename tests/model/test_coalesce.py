@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce, same
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
+from tests.support.fuzz import tries
 
 KEYED = Table("t", (Column("id", Type.INTEGER), Column("v", Type.TEXT)), key=("id",))
 BAG = Table("t", (Column("id", Type.INTEGER), Column("v", Type.TEXT)))
@@ -80,7 +81,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[int, str], list[Change]]:
     return rows, changes
 
 
-@settings(derandomize=True, max_examples=400)
+@tries(400)
 @given(histories())
 def test_net_changes_lead_to_the_same_rows(history: tuple[dict[int, str], list[Change]]) -> None:
     before, changes = history

@@ -93,7 +93,7 @@ def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path, errand: st
     eventually(lambda: any(hydration.glob("*/held")))
     assert not found
     yield Held(next(hydration.glob("*/held")).parent, found)
-    asking.join(30)
+    asking.join(120)
     assert found
 
 
@@ -283,4 +283,4 @@ def test_the_process_ends_with_its_parent() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) == 1
+        assert process.wait(120) == 1

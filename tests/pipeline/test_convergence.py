@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -57,10 +58,18 @@ def test_every_transaction_of_two_writers_gives_the_oracles_rows(
 
 def kill_worker(db: headwater.Database) -> None:
     """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
-    victim = db.status()["cells"][1]["pid"]
     eventually(lambda: db.status()["transactions"] > 20)
-    os.kill(victim, signal.SIGKILL)
+    victim = eventually(lambda: killed(db))
     eventually(lambda: db.status()["cells"][1]["pid"] != victim)
+
+
+def killed(db: headwater.Database) -> int | None:
+    """None where the cell had a new one already."""
+    victim = int(db.status()["cells"][1]["pid"])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
+        return victim
+    return None
 
 
 def check(oracle: Oracle, marker: Recorded, recorded: list[Recorded]) -> list[float]:

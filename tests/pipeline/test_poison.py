@@ -48,7 +48,7 @@ def test_the_query_that_failed_ends_and_its_neighbour_goes_on(
 
     monkeypatch.setattr(owner, method, failing)
     db.execute("UPDATE t SET n = 666 WHERE id = 2")
-    assert neighbour.wait(db.position(), timeout=30)
+    assert neighbour.wait(db.position())
     assert {"id": 2, "n": 666} in neighbour.rows
     eventually(lambda: culprit.state == "closed")
     assert culprit.reason is not None and "a mistake of ours" in culprit.reason

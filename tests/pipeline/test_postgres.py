@@ -29,7 +29,7 @@ SELECT c.name, count(*) AS orders, sum(o.total) AS total
 FROM customers c JOIN orders o ON o.customer = c.id
 GROUP BY c.name ORDER BY total DESC, c.name LIMIT 3
 """
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 _PAUSE_S = 0.01
 
 

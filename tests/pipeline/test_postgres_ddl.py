@@ -16,7 +16,7 @@ from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually
 
 SQL = "SELECT id, total FROM orders ORDER BY id"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,9 @@ ROWS = (
     Row("`DROP COLUMN`", "ALTER TABLE orders DROP COLUMN total", "column total", again=False),
     Row("`RENAME COLUMN`", "ALTER TABLE orders RENAME COLUMN total TO sum", "column total", again=False),
     Row("another type", "ALTER TABLE orders ALTER COLUMN total TYPE bigint", "column total"),
+    Row("`ALTER COLUMN … TYPE … USING`", "ALTER TABLE orders ALTER COLUMN total TYPE int USING total * 2", "rewritten"),
+    Row("`ALTER TYPE … RENAME VALUE`", "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'", "'sad' of an enum"),
+    Row("`ALTER TYPE … ADD VALUE`", "ALTER TYPE mood ADD VALUE 'merry'"),
     Row("`DROP TABLE`", "DROP TABLE orders", "table orders was dropped", again=False),
     Row("`RENAME TO`", "ALTER TABLE orders RENAME TO bills", "renamed to bills", again=False),
     Row("`SET SCHEMA`", "ALTER TABLE orders SET SCHEMA other", "renamed to other.orders", again=False),
@@ -67,7 +70,8 @@ def _made(db: psycopg.Connection[object], row: Row) -> None:
     db.execute("CREATE SCHEMA other")
     db.execute("CREATE TABLE customers (id int PRIMARY KEY)")
     db.execute("INSERT INTO customers VALUES (1)")
-    columns = "id int PRIMARY KEY, customer int DEFAULT 1 REFERENCES customers, total int, note text"
+    db.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    columns = "id int PRIMARY KEY, customer int DEFAULT 1 REFERENCES customers, total int, note text, mood mood"
     if row.reason == "partitions":
         db.execute(f"CREATE TABLE orders ({columns}) PARTITION BY RANGE (id)".encode())
         db.execute("CREATE TABLE early PARTITION OF orders FOR VALUES FROM (0) TO (100)")

@@ -18,7 +18,7 @@ from tests.support.databases import rows
 from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 ZERO = ("division by zero", "INSERT INTO o VALUES (9, 1, 0)")
 LARGE = ("out of range", "INSERT INTO o VALUES (9, 1, 2147483647)")
 QUERIES = {

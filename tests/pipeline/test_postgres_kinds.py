@@ -79,7 +79,7 @@ def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
             _write(own, chance)
             end = db.position()
             for live in lives.values():
-                assert live.wait(end, timeout=30)
+                assert live.wait(end)
                 assert live.reason is None
                 db.verify(live)
 

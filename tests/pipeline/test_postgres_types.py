@@ -18,7 +18,7 @@ from headwater.model.natural import Range
 from tests.support.databases import WAYS, place
 from tests.support.postgres import VERSIONS, Servers
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 _UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
 # name: (type, as SQL, as Python, as SQL after an update, as Python)
 VALUES: dict[str, tuple[str, str, Any, str, Any]] = {

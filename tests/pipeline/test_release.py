@@ -64,10 +64,15 @@ def shape(states: list[Read]) -> list[object]:
 
 
 def leave(here: Place, live: headwater.LiveResult, windows: int) -> None:
-    """The last one to go; some time later what it needed goes too."""
+    """The last one to go; some time later what it needed goes too. Here each window has a template of its own."""
     live.abort()
-    eventually(lambda: len(here.server.hub._windows) == windows)
+    eventually(lambda: len(here.server.hub._windows) == windows and _released(here) == windows)
+
+
+def _released(here: Place) -> int:
+    """How many templates are left."""
     here.server.pipeline.release()
+    return len(here.server.pipeline._catalog.templates)
 
 
 def is_exact(here: Place, live: headwater.LiveResult, sql: str) -> bool:

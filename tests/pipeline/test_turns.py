@@ -19,7 +19,7 @@ def test_one_name_waits_for_itself_and_for_no_other() -> None:
         second.start()
         with turns.of("b"):
             assert not took.is_set()
-    second.join(10)
+    second.join(60)
     assert took.is_set()
 
 

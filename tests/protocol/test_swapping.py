@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.answers import Answers
 from headwater.engine.edits import Outbox, read_emissions
 from headwater.model.emission import Diff, State, Swap, apply
 from headwater.protocol.swapping import as_swap
+from tests.support.fuzz import tries
 
 
 def moved(before: list[int], after: list[int]) -> tuple[State, Diff | None]:
@@ -27,7 +28,7 @@ def moved(before: list[int], after: list[int]) -> tuple[State, Diff | None]:
     return state, diff
 
 
-@settings(derandomize=True, max_examples=300)
+@tries(300)
 @given(st.permutations(range(6)))
 def test_a_swap_has_the_effect_of_its_diff(after: list[int]) -> None:
     state, diff = moved(list(range(6)), after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 import headwater
 from headwater.model.change import Transaction
 from headwater.model.errors import LimitExceeded, SourceError
+from headwater.sources.postgres import publishing
 from headwater.sources.postgres.keeping import rows_of
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.sessions import Connection
-from headwater.sources.source import SchemaChange
+from headwater.sources.source import Lost, SchemaChange
 from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, Servers
 
@@ -185,3 +187,40 @@ def test_a_query_that_cannot_be_live_is_answered_all_the_same(url: str) -> None:
         assert source.query("SELECT 1 AS a, 2 AS a").rows == [(1, 2)]
     finally:
         source.close()
+
+
+def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who took changes found the slot gone while it was being let go of, and told that somebody had dropped it."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    source.capture("t")
+    told: list[Transaction | SchemaChange] = []
+    taking = threading.Thread(target=lambda: told.extend(source.changes(source.position(), 60)))
+    sees, remove, lack = threading.Event(), publishing.remove, publishing.lack
+
+    def gone(*_: object) -> list[SchemaChange]:
+        raise Lost("it is not there")
+
+    def seen(db: Connection, name: str) -> str | None:
+        sees.set()
+        return lack(db, name)
+
+    def removed(db: Connection, name: str) -> list[str]:
+        what = remove(db, name)
+        if not sees.is_set():
+            taking.start()
+            assert sees.wait(60)
+        return what
+
+    monkeypatch.setattr(publishing, "remove", removed)
+    monkeypatch.setattr(publishing, "lack", seen)
+    monkeypatch.setattr(source._watch, "news", gone)
+    source.abandon("too much was kept for us")
+    taking.join()
+    source.close()
+    [end] = [item for item in told if isinstance(item, SchemaChange)]
+    assert end.reason.startswith("too much was kept for us")

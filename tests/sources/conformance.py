@@ -24,7 +24,7 @@ from headwater.sources.source import SchemaChange, Source
 from tests.sources.replica import Replica, drained, exact
 
 Execute = Callable[..., object]
-_PATIENCE_S = 20.0
+_PATIENCE_S = 120.0
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ def test_a_commit_wakes_who_waits(memory: MemorySource) -> None:
     thread = threading.Thread(target=lambda: found.extend(memory.changes(0, 60)))
     thread.start()
     position = memory.execute("INSERT INTO t VALUES (2, 'y')")
-    thread.join(10)
+    thread.join(60)
     assert found == [Transaction(position, (Change("t", None, (2, "y")),))]
 
 

@@ -188,7 +188,7 @@ def test_a_closed_source_wakes_who_waits(source: SqliteSource, db: sqlite3.Conne
     thread = threading.Thread(target=lambda: found.append(source.changes(0, 60)))
     thread.start()
     source.close()
-    thread.join(10)
+    thread.join(60)
     assert found == [[]]
     with pytest.raises(SourceError, match="closed"):
         source.position()
@@ -216,7 +216,7 @@ def test_capturing_while_changes_are_waited_for_and_written(source: SqliteSource
         for number in range(20):
             positions[name, number] = source.execute(f"INSERT INTO {name} VALUES (?)", (number,))
     stop.set()
-    thread.join(20)
+    thread.join(60)
     assert [(one.table, one.new[0]) for one in seen if one.new] == list(positions)
 
 
@@ -234,20 +234,20 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
     def held(db: sqlite3.Connection, capture: capturing.Capture) -> tuple[tuple[Type, ...], int]:
         found = settle(db, capture)
         settling.set()
-        assert release.wait(30)
+        assert release.wait(120)
         return found
 
     monkeypatch.setattr(capturing, "settle", held)
     capturing_ = threading.Thread(target=source.capture, args=("large",))
     capturing_.start()
-    assert settling.wait(30)
+    assert settling.wait(120)
     db.execute("INSERT INTO large VALUES (1, 'one')")
     db.execute("INSERT INTO busy VALUES (1)")
-    [told] = [one for one in source.changes(position, 30) if isinstance(one, Transaction) and one.changes]
+    [told] = [one for one in source.changes(position, 120) if isinstance(one, Transaction) and one.changes]
     assert told.changes == (Change("busy", None, (1,)),)
     db.execute("ALTER TABLE large ADD COLUMN more")
     release.set()
-    capturing_.join(30)
+    capturing_.join(120)
     db.execute("INSERT INTO large VALUES (2, 'two', 'more')")
     assert _told(source, told.position)[-1].new == (2, "two", "more")
     with source.snapshot("large") as snapshot:

@@ -53,7 +53,7 @@ class Raw:
     def hear(self, *kinds: str) -> dict[str, Any]:
         """The next message of one of these types; the others are passed over."""
         while True:
-            message: dict[str, Any] = json.loads(self._socket.recv(timeout=20))
+            message: dict[str, Any] = json.loads(self._socket.recv(timeout=120))
             if message["type"] in kinds:
                 return message
 

@@ -33,7 +33,7 @@ _SETTINGS = {
     "fsync": "off",
     "logging_collector": "off",
 }
-_START_S = 30.0
+_START_S = 120.0
 _OTHERS_GO = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -126,7 +126,7 @@ class Postgres:
         """SIGINT is PostgreSQL's fast shutdown, SIGQUIT the immediate one, which leaves a crash to recover from."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(_START_S)
             self._process = None
 
     def remove(self) -> None:

@@ -51,7 +51,7 @@ class Served:
         return self._process.pid
 
     def status(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=60) as answer:
             return dict(json.load(answer))
 
     def kill(self) -> None:
@@ -94,7 +94,7 @@ def spawn_writer(
     return subprocess.Popen(command, cwd=ROOT)
 
 
-def eventually(what: Any, timeout_s: float = 60.0) -> Any:
+def eventually(what: Any, timeout_s: float = 120.0) -> Any:
     """Asks again and again until the answer is not falsy."""
     deadline = time.monotonic() + timeout_s
     while True:

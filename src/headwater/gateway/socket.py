@@ -208,7 +208,7 @@ class Socket:
                 case Drop(id, forget):
                     self._after(id, partial(self._drop, id, forget))
                 case HangUp(code, reason):
-                    await self._flush()
+                    await self._transmit(self._outbox.taken())
                     await self._websocket.close(code, reason)
                     return False
                 case never:
@@ -296,11 +296,6 @@ class Socket:
     async def _transmit(self, messages: list[bytes]) -> None:
         for data in messages:
             await self._websocket.send_text(data.decode())
-
-    async def _flush(self) -> None:
-        await asyncio.sleep(0)
-        self._outbox.ring()
-        await asyncio.sleep(0.01)
 
     async def _beat(self) -> None:
         """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""

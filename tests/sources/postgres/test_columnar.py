@@ -99,12 +99,13 @@ class Shaped:
         columns = tuple(Column(name, BUILT_IN.type_of(type)) for name, type in zip(self.names, self.types, strict=True))
         key = tuple(self.names[place] for place in self.key) if self.identity != "n" else ()
         places = self.key if self.identity != "n" else tuple(range(len(self.types)))
-        return Captured(self.oid, Table(f"t{self.oid}", columns, key), self.types, places, 0, 0)
+        return Captured(self.oid, Table(f"t{self.oid}", columns, key), self.types, places, 0)
 
     @property
     def relation(self) -> Relation:
         described = zip(self.names, self.types, strict=True)
-        columns = tuple(RelationColumn(n in self.key, name, type, -1) for n, (name, type) in enumerate(described))
+        told = range(len(self.types)) if self.identity != "d" else self.key
+        columns = tuple(RelationColumn(n in told, name, type, -1) for n, (name, type) in enumerate(described))
         return Relation(0, self.oid, "public", f"t{self.oid}", "f" if self.identity != "d" else "d", columns)
 
     def named(self, image: Image) -> Image:

@@ -129,10 +129,12 @@ def test_what_a_role_may_not_mend_is_refused_in_postgresqls_words(
     poor: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", poor, "--fix"]) == 1
-    assert "refused: ALTER ROLE" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "refused: ALTER ROLE" in said
+    assert "done:" not in said  # PostgreSQL only warns that it granted nothing
     assert main(["doctor", url, "--fix", "--role", "poor"]) == 1
-    said = capsys.readouterr()
-    assert 'done: ALTER ROLE "poor" REPLICATION' in said.err
+    told = capsys.readouterr().err
+    assert 'done: ALTER ROLE "poor" REPLICATION' in told
     (owner,) = [one for one in _examined(poor)["table orders"] if one.state is State.BAD]
     assert owner.by_hand
     assert owner.fix == 'ALTER TABLE "public"."orders" OWNER TO "poor"'
@@ -202,3 +204,30 @@ def test_ddl_of_a_role_without_rights_is_not_undone_by_our_trigger(poor: str, db
         other.execute("CREATE TABLE own.mine (id int)")
         other.execute("ALTER TABLE own.mine ADD COLUMN a int")
         other.execute("DROP TABLE own.mine")
+
+
+def test_a_role_that_an_administrator_made_ready_may_begin(poor: str, url: str, db: Db, tmp_path: Path) -> None:
+    """The event trigger is the administrator's: it is used, and nobody else needs to take it away."""
+    _mended(url, Scope("poor"))
+    db.execute("ALTER TABLE orders OWNER TO poor")
+    source = PostgresSource(poor)
+    try:
+        source.attach(tmp_path)
+        source.capture("orders")
+        assert db.execute("SELECT evtname FROM pg_event_trigger").fetchall() == [("headwater_ddl",)]
+        assert source.detach() == [f"replication slot {name_for(tmp_path)}", f"publication {name_for(tmp_path)}"]
+    finally:
+        source.close()
+
+
+def test_a_table_that_cannot_be_live_is_one_note(url: str, db: Db) -> None:
+    """Not what else it would lack, and nothing of those that inherit from it but their own."""
+    db.execute("CREATE UNLOGGED TABLE quick (id int)")
+    db.execute("CREATE TABLE parent (id int)")
+    db.execute("CREATE TABLE child () INHERITS (parent)")
+    found = _examined(url)
+    assert [one.found for one in found["table quick"]] == ["unlogged: no live queries"]
+    assert [one.found for one in found["table parent"]] == ["others inherit from it: no live queries"]
+    assert [one.fix for one in found["table child"]] == ['ALTER TABLE "public"."child" REPLICA IDENTITY FULL']
+    (tables,) = found["tables"]
+    assert (tables.state, tables.found) == (State.NOTE, "0 of 3 ready")

@@ -6,7 +6,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,14 @@ import pytest
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres import origin, shelf
-from headwater.sources.postgres.captured import Captured
-from headwater.sources.postgres.copying import batches
+from headwater.sources.postgres import shelf
 from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.publishing import name_for
 from headwater.sources.postgres.shelf import DIRECTORY
 from headwater.sources.source import Lost, SchemaChange
 from tests.sources.replica import Replica, drained
+from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.postgres import Postgres
 
 Db = psycopg.Connection[Any]
@@ -128,25 +127,14 @@ def _wait(done: Callable[[], bool]) -> None:
 
 
 def test_a_first_read_cut_in_the_middle(
-    source: PostgresSource, db: Db, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: PostgresSource, db: Db, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was kept of the rows by then is gone: it would be old by the time they are read again."""
     db.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
-    db.execute("INSERT INTO t SELECT n, repeat('x', 20000) FROM generate_series(1, 5000) n")
+    db.execute("INSERT INTO t SELECT n, repeat('x', %s) FROM generate_series(1, %s) n", (ROW_BYTES, ROWS))
+    monkeypatch.setattr(shelf, "SEED_ROWS_MAX", 1)
     kept: list[Path] = []
-
-    def cut(reading: Db, capture: Captured, relation: str, rows_max: int) -> Iterator[Any]:
-        """After 6 MB of 100 MB, of which the buffers on the way hold a part: the server is not nearly done."""
-        for count, batch in enumerate(batches(reading, capture, relation, 100)):
-            if count == 2:
-                kept.extend((tmp_path / DIRECTORY).glob("*.arrow"))
-                gone = db.execute("SELECT pg_terminate_backend(%s, 60000)", (reading.info.backend_pid,)).fetchone()
-                assert gone == (True,)
-            yield batch
-
-    with monkeypatch.context() as patched:
-        patched.setattr(shelf, "SEED_ROWS_MAX", 100)
-        patched.setattr(origin, "batches", cut)
+    with cut_readings(url, lambda: kept.extend((tmp_path / DIRECTORY).glob("*.arrow"))):
         with pytest.raises(SourceError):
             source.capture("t")
     assert kept
@@ -296,11 +284,9 @@ def _dropped(db: Db) -> bool:
 def test_a_table_taken_out_of_the_publication(source: PostgresSource, db: Db, tmp_path: Path) -> None:
     replica = _started(source, db)
     db.execute(f"ALTER PUBLICATION {name_for(tmp_path)} DROP TABLE t".encode())
-    found: list[Any] = []
-    while not _ends(found):
-        found += source.changes(replica.position, 0.1)
-    assert "publication" in _ends(found)[0].reason
-    assert _ends(found)[0].lost
+    ended = _ended(source, replica.position)
+    assert "publication" in ended.reason
+    assert ended.lost
     source.capture("t")
     replica = Replica(source, "t")
     db.execute("DELETE FROM t WHERE id < 10")

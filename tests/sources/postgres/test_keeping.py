@@ -34,7 +34,7 @@ _NUMBER, _AT = Column("id", Type.NUMERIC), Column("a", Type.REAL)
 
 
 def _captured(columns: tuple[Column, ...], identity: tuple[int, ...], key: tuple[str, ...]) -> Captured:
-    return Captured(7, Table("t", columns, key), (0,) * len(columns), identity, 0, 0)
+    return Captured(7, Table("t", columns, key), (0,) * len(columns), identity, 0)
 
 
 KEYED = _captured((_ID, _A), (0,), ("id",))
@@ -195,7 +195,7 @@ def test_rows_older_than_a_column_hold_its_default(tmp_path: Path) -> None:
     table = Table(
         "t", (*KEYED.table.columns, Column("b", Type.INTEGER, filler=b"\x01" + bytes(7) + b"\x05")), ("id",), 1
     )
-    wider = Captured(7, table, (0, 0, 0), (0,), 0, 0)
+    wider = Captured(7, table, (0, 0, 0), (0,), 0)
     keeping.reshape(30, wider)
     keeping.settle(20)
     keeping.write(30, {(7, KEYED.key((3, "z"))): Held((3, "z", 9), 1)})

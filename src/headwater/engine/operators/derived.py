@@ -72,7 +72,7 @@ class Derived:
         self._failures = Failures(lineage_of(relation), limits.failures_max)
         self._counters = counters
         self._shapes = {each: Shape.of(tables[each]) for each in self.base_tables}
-        self._tree = compiled(relation, tables, counters, self._failures)
+        self._tree = compiled(relation, tables, counters, self._failures, limits)
         self._root = Root(self.table, identity)
         self._rows = Bag(self.table, counters) if retain else None
 

@@ -13,19 +13,22 @@ from headwater.engine import runfile
 from headwater.engine.operators.bag import Bag, Run
 from headwater.engine.operators.batch import same
 from headwater.engine.operators.memos import Filed, Memos
+from headwater.engine.operators.places import Placed, Places
 from headwater.engine.operators.tally import Counted, Tally
 from headwater.engine.spill import Inside, inside
 
-State = Bag | Tally | Memos[Any]
+State = Bag | Tally | Places | Memos[Any]
 
 
 def save(state: State, directory: Path) -> list[str]:
     """The names of its files, oldest first, each durable once the directory is synced."""
     match state:
-        case Bag(runs=runs) | Tally(runs=runs):
-            for run in runs:
+        case Bag() | Tally() | Places():
+            if isinstance(state, Places):
+                state.settle()
+            for run in state.runs:
                 run.file = run.file or runfile.write(_batch_of(run), directory)
-            return [run.file for run in runs if run.file is not None]
+            return [run.file for run in state.runs if run.file is not None]
         case Memos():
             state.settle()
             state.runs = [run if run.file else _filed(run, directory) for run in state.runs]
@@ -38,6 +41,8 @@ def restore(state: State, directory: Path, files: list[str]) -> None:
             state.runs = [_bag_run(directory, name, table.arrow) for name in files]
         case Tally():
             state.runs = [_tally_run(directory, name) for name in files]
+        case Places():
+            state.runs = [_placed_run(directory, name) for name in files]
         case Memos():
             state.restore([_filed_run(directory, name) for name in files])
 
@@ -49,11 +54,15 @@ def runs_inside(state: State, directory: Path) -> Iterator[Inside]:
             return inside(runs, lambda name: _bag_run(directory, name, state.schema))
         case Tally(runs=counted):
             return inside(counted, lambda name: _tally_run(directory, name))
+        case Places(runs=placed):
+            return inside(placed, lambda name: _placed_run(directory, name))
         case Memos():
             return state.inside()
 
 
-def _batch_of(run: Run | Counted) -> pa.RecordBatch:
+def _batch_of(run: Run | Counted | Placed) -> pa.RecordBatch:
+    if isinstance(run, Placed):
+        return pa.RecordBatch.from_arrays([run.keys, pa.array(run.weight)], names=["#key", "#weight"])
     if isinstance(run, Counted):
         values = pa.FixedSizeListArray.from_arrays(pa.array(run.values.reshape(-1)), run.values.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(run.key), values], names=["#key", "#values"])
@@ -79,6 +88,11 @@ def _bag_run(directory: Path, name: str, schema: pa.Schema) -> Run:
 def _tally_run(directory: Path, name: str) -> Counted:
     key, values = runfile.read(directory / name).columns
     return Counted(np.asarray(key), np.asarray(values.flatten()).reshape(len(key), -1), name, mapped=True)
+
+
+def _placed_run(directory: Path, name: str) -> Placed:
+    keys, weight = runfile.read(directory / name).columns
+    return Placed(keys, np.asarray(weight), name, mapped=True)
 
 
 def _filed_run(directory: Path, name: str) -> Filed:

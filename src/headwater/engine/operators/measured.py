@@ -17,6 +17,7 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group import FIRST_TX
 from headwater.engine.operators.kept import State
 from headwater.engine.operators.memos import Memos
+from headwater.engine.operators.places import Places
 from headwater.engine.operators.tree import Node, Updates, compiled, passes
 from headwater.engine.work import Work
 from headwater.model.schema import Table
@@ -72,6 +73,9 @@ def _count(batch: Batch) -> int:
 
 
 def _rows(state: State) -> int:
+    """Places are those of rows that are counted already."""
+    if isinstance(state, Places):
+        return 0
     return len(state) if isinstance(state, Memos) else sum(len(run) for run in state.runs)
 
 

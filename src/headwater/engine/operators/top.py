@@ -1,72 +1,68 @@
 """top: ORDER BY with LIMIT and OFFSET, per partition. It keeps every row, so a frame that runs short needs no re-query.
 
-A row's place is its encoded sort key, its row hash and a number among its equals. A change beyond the frame's end costs
-its place in the order and nothing else. OFFSET without LIMIT is everything but a frame.
+A row's place is its encoded sort key and its row hash. All places are in `Places`, which may be on disk; in memory is
+the head of each partition that changes: a frame and some more. A change beyond the frame's end costs its place in the
+order and nothing else. OFFSET without LIMIT is everything but a frame.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.engine.expression import Expressions
 from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, firsts, nothing, together
+from headwater.engine.operators.batch import Batch, at_once, firsts, nothing, together
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.identity import identity_of
+from headwater.engine.operators.head import Head
 from headwater.engine.operators.kept import State
-from headwater.engine.operators.ordered import Ordered
+from headwater.engine.operators.places import Placed, Places, Times
 from headwater.engine.work import Work
-from headwater.model.keys import Uint64s, encode_columns
+from headwater.model.keys import Uint64s, encode_columns, encode_whole, hash_columns
+from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.expr import ColumnRef
 from headwater.sql.relation import Top
 
-_ID_BYTES, _COPY_BYTES = 8, 4
-_ONLY = bytes(_COPY_BYTES)
+_NAME_BYTES = _ID_BYTES = 8
 
 
 @dataclass(slots=True)
 class _Partition:
-    """`copies`: how often the row at each place is there; None where no row comes twice."""
+    """`frame`: how often which row is in it; `last`: the last of them."""
 
-    copies: dict[bytes, int] | None
-    ordered: Ordered = field(default_factory=Ordered)
-    frame: list[bytes] = field(default_factory=list)
+    head: Head
+    frame: dict[bytes, int]
+    full: bool
 
-    def change(self, place: bytes, diff: int) -> None:
-        """A place is a sort key with the row's hash."""
-        if self.copies is not None:
-            self._recount(self.copies, place, diff)
-        elif diff > 0:
-            self.ordered.insert(place + _ONLY)
-        else:
-            self.ordered.remove(place + _ONLY)
+    @property
+    def last(self) -> bytes:
+        return next(reversed(self.frame), b"")
 
-    def _recount(self, copies: dict[bytes, int], place: bytes, diff: int) -> None:
-        had = copies.get(place, 0)
-        for copy in range(had, had + diff):
-            self.ordered.insert(place + copy.to_bytes(_COPY_BYTES, "big"))
-        for copy in range(had + diff, had):
-            self.ordered.remove(place + copy.to_bytes(_COPY_BYTES, "big"))
-        copies[place] = had + diff
-        if not had + diff:
-            del copies[place]
 
-    def fill(self, changes: list[tuple[bytes, int]]) -> None:
-        """All rows of an empty partition at once."""
-        if self.copies is not None:
-            self.copies.update(changes)
-        self.ordered = Ordered(
-            place + copy.to_bytes(_COPY_BYTES, "big") for place, times in changes for copy in range(times)
-        )
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Rows that enter or leave a frame."""
+
+    id: list[int]
+    tx: list[int]
+    diff: list[int]
+
+    def add(self, key: bytes, tx: int, diff: int) -> None:
+        if diff:
+            self.id.append(int.from_bytes(key[-_ID_BYTES:], "big"))
+            self.tx.append(tx)
+            self.diff.append(diff)
 
 
 class TopOperator:
-    def __init__(self, top: Top, table: Table, work: Work, failures: Failures) -> None:
+    def __init__(self, top: Top, table: Table, work: Work, failures: Failures, limits: Limits = DEFAULT) -> None:
         self.table = table
         self._order = top.order
         self._parts = [expr.collation if isinstance(expr, ColumnRef) else "BINARY" for expr in top.partition]
@@ -74,93 +70,124 @@ class TopOperator:
         self._all_but = top.limit is None
         self._start = 0 if self._all_but else top.offset
         self._end = top.offset + (top.limit or 0)
-        self._unique = identity_of(top.input) is not None
         self._failures = failures
         self._bag = Bag(table, work)
+        self._places = Places(work)
         self._partitions: dict[bytes, _Partition] = {}
+        self._room = self._room_max = limits.head_rows_max
 
     def step(self, inputs: list[Batch]) -> Batch:
         batch = inputs[0].consolidated()
+        columns, batch = self._evaluated(batch) if len(batch) else ([], batch)
         if not len(batch):
             return nothing(self.table)
-        partitions, places, batch = self._placed(batch)
-        moved = self._moves(partitions, places, batch)
+        names = self._names(columns, len(batch))
+        first = not self._places and at_once(batch.tx)
+        moved = self._filled(names, columns, batch) if first else self._moves(names, columns, batch)
         out = self._rows_of(moved, batch)
         self._bag.absorb(batch.id, batch)
         if self._all_but:
             out = together([batch, Batch(out.rows, out.id, out.tx, -out.diff)], self.table)
         return out.consolidated()
 
-    def _placed(self, batch: Batch) -> tuple[list[bytes], list[bytes], Batch]:
-        """The partition and the place of each row. A row that fails has none."""
+    def _evaluated(self, batch: Batch) -> tuple[list[pa.Array], Batch]:
+        """What tells the partition and the place of each row. A row that fails has none."""
         evaluated = self._expressions.evaluate(batch.rows)
-        columns = evaluated.columns
-        if evaluated.failed:
-            self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
-            kept = np.ones(len(batch), np.bool_)
-            kept[list(evaluated.failed)] = False
-            columns, batch = [column.filter(pa.array(kept)) for column in columns], batch.filter(kept)
-        n, types = len(self._parts), self._expressions.types
-        partitions = encode_columns(columns[:n], types[:n], self._parts) if n else [b""] * len(batch)
-        order = self._order
-        keys = (
-            encode_columns(
-                columns[n:],
-                types[n:],
-                [key.collation for key in order],
-                [key.descending for key in order],
-                [key.nulls_first for key in order],
-            )
-            if order
-            else [b""] * len(batch)
-        )
-        ids = batch.id.astype(">u8").tobytes()
-        places = [key + ids[at * _ID_BYTES : (at + 1) * _ID_BYTES] for at, key in enumerate(keys)]
-        return partitions, places, batch
+        if not evaluated.failed:
+            return evaluated.columns, batch
+        self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
+        kept = np.ones(len(batch), np.bool_)
+        kept[list(evaluated.failed)] = False
+        return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
 
-    def _moves(self, partitions: list[bytes], places: list[bytes], batch: Batch) -> list[tuple[int, int, int]]:
-        """(row hash, tx, diff) of rows that enter or leave a frame."""
-        numbers: dict[bytes, int] = {}
-        number = np.fromiter((numbers.setdefault(each, len(numbers)) for each in partitions), np.int64, len(batch))
-        order = np.lexsort((batch.diff, batch.tx, number))
-        cuts = [*firsts((number[order], batch.tx[order])).tolist(), len(order)]
+    def _names(self, columns: list[pa.Array], count: int) -> Uint64s:
+        """The partition of each row."""
+        n = len(self._parts)
+        if not n:
+            return np.zeros(count, np.uint64)
+        return hash_columns(columns[:n], self._expressions.types[:n], self._parts)
+
+    def _how(self) -> tuple[Sequence[str], Sequence[bool], Sequence[bool]]:
+        order = self._order
+        return [key.collation for key in order], [key.descending for key in order], [key.nulls_first for key in order]
+
+    # The first rows, all at once
+
+    def _filled(self, names: Uint64s, columns: list[pa.Array], batch: Batch) -> _Moved:
+        """Nothing was there before: the frames are read off the sorted places."""
+        n, types = len(self._parts), self._expressions.types
+        keys = [encode_whole(columns[n:], types[n:], *self._how())] if self._order else []
+        parts = [_binary(names), *keys, _binary(batch.id)]
+        run = self._places.fill(pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary())), batch.diff)
+        return self._framed(run, int(batch.tx[0]))
+
+    def _framed(self, run: Placed, tx: int) -> _Moved:
+        begin = firsts((run.names(),))
+        past = np.cumsum(run.weight)
+        before = past - run.weight
+        base = np.repeat(before[begin], np.diff(np.append(begin, len(run))))
+        times = np.minimum(past - base, self._end) - np.maximum(before - base, self._start)
+        inside = np.flatnonzero(times > 0)
+        id = [int.from_bytes(run[at][-_ID_BYTES:], "big") for at in inside.tolist()]
+        return _Moved(id, [tx] * len(id), times[inside].tolist())
+
+    # Changes, one transaction after the other
+
+    def _moves(self, names: Uint64s, columns: list[pa.Array], batch: Batch) -> _Moved:
+        order = np.lexsort((batch.diff, batch.tx, names))
+        cuts = [*firsts((names[order], batch.tx[order])).tolist(), len(order)]
         rows, diff, tx = order.tolist(), batch.diff.tolist(), batch.tx.tolist()
-        moved: list[tuple[int, int, int]] = []
+        keys, name = self._keys(columns, batch.id), names.tolist()
+        moved = _Moved([], [], [])
         for start, end in pairwise(cuts):
             first = rows[start]
-            changes = [(places[row], diff[row]) for row in rows[start:end]]
-            self._change(partitions[first], tx[first], changes, moved)
+            changes = [(keys[row], diff[row]) for row in rows[start:end]]
+            self._change(name[first].to_bytes(_NAME_BYTES, "big"), tx[first], changes, moved)
         return moved
 
-    def _change(
-        self, name: bytes, tx: int, changes: list[tuple[bytes, int]], moved: list[tuple[int, int, int]]
-    ) -> None:
-        """One partition, one transaction."""
-        partition = self._partitions.get(name)
-        if partition is None:
-            partition = self._partitions[name] = _Partition(None if self._unique else {})
-        frame = partition.frame
-        full = len(frame) == self._end - self._start
-        if not partition.ordered:
-            partition.fill(changes)
-        else:
-            for place, diff in changes:
-                partition.change(place, diff)
-        if not partition.ordered:
-            del self._partitions[name]
-        elif full and frame and min(changes)[0] > frame[-1]:
-            return
-        partition.frame = partition.ordered.slice(self._start, self._end)
-        before, after = set(frame), set(partition.frame)
-        moved.extend((_id(key), tx, -1) for key in frame if key not in after)
-        moved.extend((_id(key), tx, 1) for key in partition.frame if key not in before)
+    def _keys(self, columns: list[pa.Array], id: Uint64s) -> list[bytes]:
+        """The place of each row in its partition."""
+        n, types = len(self._parts), self._expressions.types
+        ids = id.astype(">u8").view(f"V{_ID_BYTES}").tolist()
+        return list(map(add, encode_columns(columns[n:], types[n:], *self._how()), ids)) if self._order else ids
 
-    def _rows_of(self, moved: list[tuple[int, int, int]], batch: Batch) -> Batch:
+    def _change(self, name: bytes, tx: int, changes: list[Times], moved: _Moved) -> None:
+        """One partition, one transaction."""
+        partition = self._partitions.get(name) or self._open(name)
+        known = len(partition.head)
+        for key, diff in changes:
+            partition.head.change(key, diff)
+        partition.head.fill()
+        if not partition.full or min(changes)[0] <= partition.last:
+            self._reframe(partition, tx, moved)
+        self._room -= len(partition.head) - known
+        if not partition.head.rows:
+            del self._partitions[name]
+            self._room += 1
+        elif self._room < 0:
+            self._partitions, self._room = {}, self._room_max
+
+    def _open(self, name: bytes) -> _Partition:
+        head = Head(self._places, name, self._end)
+        partition = self._partitions[name] = _Partition(head, {}, full=False)
+        self._reframe(partition, 0, _Moved([], [], []))
+        self._room -= 1 + len(head)
+        return partition
+
+    def _reframe(self, partition: _Partition, tx: int, moved: _Moved) -> None:
+        before = partition.frame
+        partition.frame = after = dict(_between(partition.head, self._start, self._end))
+        partition.full = partition.head.rows >= self._end > self._start
+        for key, times in before.items():
+            moved.add(key, tx, min(after.get(key, 0) - times, 0))
+        for key, times in after.items():
+            moved.add(key, tx, max(times - before.get(key, 0), 0))
+
+    def _rows_of(self, moved: _Moved, batch: Batch) -> Batch:
         """Rows of the step itself, or of those that were there."""
-        if not moved:
+        if not moved.id:
             return nothing(self.table)
-        ids, txs, diffs = zip(*moved, strict=True)
-        id: Uint64s = np.array(ids, np.uint64)
+        id: Uint64s = np.array(moved.id, np.uint64)
         known, place = np.unique(batch.id, return_index=True)
         missing = np.setdiff1d(id, known)
         found = self._bag.probe(missing)
@@ -168,19 +195,29 @@ class TopOperator:
         pool_id = np.concatenate((known, found.id))
         order = np.argsort(pool_id, kind="stable")
         at = order[np.searchsorted(pool_id[order], id)]
-        return Batch(pool.take(pa.array(at)), id, np.array(txs, np.int64), np.array(diffs, np.int64))
+        return Batch(pool.take(pa.array(at)), id, np.array(moved.tx, np.int64), np.array(moved.diff, np.int64))
 
     def state(self) -> list[State]:
-        return [self._bag]
+        return [self._bag, self._places]
 
     def resume(self) -> None:
-        """The order is made again from the rows."""
-        everything = self._bag.all()
-        if not len(everything):
+        """Heads are read when they are needed."""
+
+
+def _binary(numbers: Uint64s) -> pa.Array:
+    """In eight bytes each, in the order of the numbers."""
+    raw = np.ascontiguousarray(numbers.astype(">u8"))
+    ends = np.arange(0, 8 * (len(raw) + 1), 8)
+    return pa.Array.from_buffers(pa.large_binary(), len(raw), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+
+
+def _between(keys: Iterable[Times], start: int, end: int) -> Iterable[Times]:
+    """The rows at places [start, end), each with how often it is there among them."""
+    at = 0
+    for key, times in keys:
+        if at >= end:
             return
-        partitions, places, batch = self._placed(everything)
-        self._moves(partitions, places, batch)
-
-
-def _id(key: bytes) -> int:
-    return int.from_bytes(key[-_ID_BYTES - _COPY_BYTES : -_COPY_BYTES], "big")
+        inside = min(at + times, end) - max(at, start)
+        if inside > 0:
+            yield key, inside
+        at += times

@@ -19,6 +19,7 @@ from headwater.engine.operators.running import RunningOperator, runs
 from headwater.engine.operators.sets import distinct, set_operator
 from headwater.engine.operators.top import TopOperator
 from headwater.engine.work import Work
+from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.relation import (
     Distinct,
@@ -107,18 +108,20 @@ class Node:
 Tree = Reading | Given | Node
 
 
-def compiled(relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures) -> Tree:
+def compiled(
+    relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures, limits: Limits = DEFAULT
+) -> Tree:
     """`failures` have the lineage of the relation itself."""
     if isinstance(relation, Scan):
         return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
         return Given(ValuesOperator(relation))
     if isinstance(relation, Top) and passes(relation):
-        return compiled(relation.input, tables, work, failures)
+        return compiled(relation.input, tables, work, failures, limits)
     below = zip(inputs_of(relation), beneath(relation, failures.lineage), strict=True)
-    inputs = tuple(compiled(each, tables, work, failures.along(lineage)) for each, lineage in below)
+    inputs = tuple(compiled(each, tables, work, failures.along(lineage), limits) for each, lineage in below)
     noting = failures.along(noted(relation, failures.lineage))
-    return Node(_operator(relation, [each.table for each in inputs], work, noting), inputs)
+    return Node(_operator(relation, [each.table for each in inputs], work, noting, limits), inputs)
 
 
 def passes(top: Top) -> bool:
@@ -126,7 +129,7 @@ def passes(top: Top) -> bool:
     return top.limit is None and not top.offset
 
 
-def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures) -> Operator:
+def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures, limits: Limits) -> Operator:
     match relation:
         case Filter():
             return FilterOperator(relation, tables[0], failures)
@@ -146,7 +149,7 @@ def _operator(relation: Relation, tables: list[Table], work: Work, failures: Fai
         case SetOperation():
             return set_operator(relation, tables[0], tables[1], work)
         case Top():
-            return TopOperator(relation, tables[0], work, failures)
+            return TopOperator(relation, tables[0], work, failures, limits)
         case Scan() | Values():
             raise ValueError("a leaf has no operator")
 

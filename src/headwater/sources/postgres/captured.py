@@ -14,6 +14,7 @@ from headwater.model.keys import encode_value
 from headwater.model.packing import storable
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
+from headwater.sources.postgres.grounds import Grounds
 
 _encode = msgspec.msgpack.Encoder().encode
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, bytes})  # where equal values look the same
@@ -23,7 +24,7 @@ class Captured(msgspec.Struct, frozen=True):
     """A table in one shape. `types` are oids, by column; changes up to `since` are in its rows already.
 
     `identity` are the places of the columns that tell one row from another; all of them where there is no key.
-    `file` and `parts` are as in `Shape`.
+    `parts` and `grounds` are as in `Shape`.
     """
 
     oid: int
@@ -31,8 +32,8 @@ class Captured(msgspec.Struct, frozen=True):
     types: tuple[int, ...]
     identity: tuple[int, ...]
     since: int
-    file: int
     parts: frozenset[int] = frozenset()
+    grounds: Grounds = Grounds()
 
     def named(self, row: Row) -> list[Value]:
         """The values that tell the row from others."""

@@ -6,8 +6,12 @@ It reads catalogs and settings, no row of the user's; what it changes it was tol
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
+import psycopg
+
+from headwater.model.errors import SourceError
 from headwater.sources.doctor import EVERYTHING, Finding, Scope
 from headwater.sources.postgres import server_checks, table_checks
 from headwater.sources.postgres.sessions import Connection, Sessions
@@ -41,10 +45,29 @@ class PostgresDoctor:
             return tuple(finding for check in CHECKS for finding in check(db, self._role, self._scope))
 
     def mend(self, finding: Finding) -> None:
-        with self._sessions.lent() as db:
+        """A warning is a refusal: to grant what one may not grant is no error to PostgreSQL, and changes nothing."""
+        with self._sessions.lent() as db, _warned(db) as warnings:
             db.execute(finding.fix.encode())
+            if warnings:
+                raise SourceError(f"PostgreSQL said: {warnings[0]}")
             if finding.fix.startswith("ALTER SYSTEM"):
                 db.execute(_RELOAD)
 
     def close(self) -> None:
         self._sessions.close()
+
+
+@contextlib.contextmanager
+def _warned(db: Connection) -> Iterator[list[str]]:
+    """What the server warns of meanwhile, in its words."""
+    said: list[str] = []
+
+    def hear(notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            said.append(notice.message_primary or "")
+
+    db.add_notice_handler(hear)
+    try:
+        yield said
+    finally:
+        db.remove_notice_handler(hear)

@@ -75,7 +75,7 @@ class PostgresSource(Writing):
         self._slot_name = ""
         self._stream: Stream | None = None
         self._watch = Watch(self._sessions, self._slot_here)
-        self._capturing = threading.RLock()
+        self._capturing, self._abandoning = threading.RLock(), threading.Lock()
         self._idle = threading.Condition()  # waited on while there is no stream
         self._handed = -1  # the last position that `changes` gave
         self._floor = 0  # no answer may be older than this
@@ -226,8 +226,11 @@ class PostgresSource(Writing):
         return self._handing(items)
 
     def abandon(self, reason: str) -> None:
-        stream = self._stream
-        if stream is not None:
+        """Once: who takes changes may find the slot gone before it is known why."""
+        with self._abandoning:
+            stream = self._stream
+            if stream is None or self._over is not None:
+                return
             stream.close()
             with self._sessions.lent() as db:
                 publishing.remove(db, self._slot_name)
@@ -441,16 +444,21 @@ class PostgresSource(Writing):
     # The rest
 
     def detach(self) -> list[str]:
-        if self._stream is not None:
-            self._stream.close()
         with self._sessions.lent() as db:
-            removed, read = publishing.remove(db), publishing.in_use(db)
+            removed = self._let_go(db) + publishing.remove_all(db)
+            read = publishing.in_use(db)
         if read and not removed:
             raise SourceError(
                 f"expected nobody to read from {', '.join(read)}, found a Headwater that does",
                 hint="stop it, then detach again",
             )
         return removed
+
+    def _let_go(self, db: Connection) -> list[str]:
+        if self._stream is None:
+            return []
+        self._stream.close()
+        return publishing.remove(db, self._slot_name)
 
     def notes(self) -> tuple[str, ...]:
         return (
@@ -532,7 +540,7 @@ def _capture_of(shape: Shape, position: int) -> Captured:
     identity = shape.identity_columns if shape.identity != "f" else shape.key
     places = tuple(table.index(name) for name in identity or table.names)
     return Captured(
-        shape.oid, table, tuple(field.type for field in shape.sent), places, position, shape.file, shape.parts
+        shape.oid, table, tuple(field.type for field in shape.sent), places, position, shape.parts, shape.grounds
     )
 
 

@@ -20,9 +20,17 @@ from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.shape import OURS, Shape, qualified, quoted
 
 _LOOK_S = 0.005
-_LEAVE_S = 2.0
+_LEAVE_S = 2.0  # others, who may not want to
+_OURS_LEAVE_S = 10.0  # we, who have let go: a busy server sees it late
 _LOCK_MS = 500
 _WRITERS = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
+
+_ALTERED = """
+SELECT 1 FROM pg_publication p LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid
+WHERE pubname = %s
+      AND NOT (pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot
+               AND to_jsonb(r)->>'prqual' IS NULL AND to_jsonb(r)->>'prattrs' IS NULL)
+"""
 
 
 def name_for(directory: Path) -> str:
@@ -59,6 +67,8 @@ def lack(db: Connection, name: str) -> str | None:
         return f"the replication slot {name} was overtaken by the limits of the server"
     if not db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone():
         return f"the publication {name} was dropped"
+    if db.execute(_ALTERED, (name,)).fetchone():
+        return f"the publication {name} was altered to tell less"
     return None
 
 
@@ -107,7 +117,7 @@ def _writers(db: Connection, oids: list[int]) -> set[str]:
 def remove(db: Connection, name: str | None = None) -> list[str]:
     """Ours in this database, or all by one name; what that was. A slot that somebody reads from stays."""
     like = (name or f"{OURS}_%").replace("_", r"\_")
-    slots = _unused_slots(db, like)
+    slots = _unused_slots(db, like, _LEAVE_S if name is None else _OURS_LEAVE_S)
     for slot in slots:
         db.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
     used = {slot for (slot,) in db.execute("SELECT slot_name FROM pg_replication_slots")}
@@ -115,20 +125,30 @@ def remove(db: Connection, name: str | None = None) -> list[str]:
     gone = [publication for (publication,) in named if publication not in used]
     for publication in gone:
         db.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
-    told = [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
-    return told if any(slot.startswith(f"{OURS}_") for slot in used) else told + unannounce(db)
+    return [f"replication slot {slot}" for slot in slots] + [f"publication {one}" for one in gone]
+
+
+def remove_all(db: Connection) -> list[str]:
+    """Everything of ours in this database, and the event trigger with the last slot; what that was."""
+    told = remove(db)
+    return told if _slots(db) else told + unannounce(db)
 
 
 def in_use(db: Connection) -> list[str]:
     """Slots of ours in this database that somebody reads from."""
-    sql = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() AND active"
-    return sorted(slot for (slot,) in db.execute(sql) if slot.startswith(f"{OURS}_"))
+    return sorted(slot for slot, active in _slots(db) if active)
 
 
-def _unused_slots(db: Connection, like: str) -> list[str]:
+def _slots(db: Connection) -> list[tuple[str, bool]]:
+    """Those of ours in this database, and whether somebody reads from them."""
+    sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database()"
+    return [(slot, active) for slot, active in db.execute(sql) if slot.startswith(f"{OURS}_")]
+
+
+def _unused_slots(db: Connection, like: str, leave_s: float) -> list[str]:
     """Those nobody reads from; the server takes a moment to see that we are gone."""
     sql = "SELECT slot_name, active FROM pg_replication_slots WHERE database = current_database() AND slot_name LIKE %s"
-    until_s = time.monotonic() + _LEAVE_S
+    until_s = time.monotonic() + leave_s
     while True:
         slots = db.execute(sql, (like,)).fetchall()
         if time.monotonic() > until_s or not any(active for _, active in slots):

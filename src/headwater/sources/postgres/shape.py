@@ -10,8 +10,9 @@ from typing import Any
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value, pack_any
+from headwater.sources.postgres.grounds import Grounds, read_grounds
 from headwater.sources.postgres.sessions import Connection
-from headwater.sources.postgres.types import BUILT_IN, Defined, Types
+from headwater.sources.postgres.types import Defined, Types
 
 OURS = "headwater"  # the schema, and the first word of every name of ours
 _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
@@ -40,7 +41,8 @@ class Field:
 class Shape:
     """`identity` is the table's replica identity: d, n, f or i; `identity_columns` are those its old images have.
 
-    `file` changes when the table is rewritten. `parts` are its partitions, or the tables that inherit from it.
+    `parts` are its partitions, or the tables that inherit from it.
+    `grounds` are what rows that were read of it rest on.
     """
 
     oid: int
@@ -49,12 +51,12 @@ class Shape:
     kind: str
     persistence: str
     is_partition: bool
-    file: int
     fields: tuple[Field, ...]
     key: tuple[str, ...]
     identity: str
     identity_columns: tuple[str, ...]
     parts: frozenset[int]
+    grounds: Grounds
 
     @property
     def name(self) -> str:
@@ -92,7 +94,7 @@ def qualified(shape: Shape) -> str:
 
 _RELATIONS = """
 SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relispartition,
-       c.relfilenode::int8, c.relreplident::text
+       c.relreplident::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headwater')
       AND c.relpersistence <> 't' AND (%(oids)s::int8[] IS NULL OR c.oid = ANY (%(oids)s::int8[]))
@@ -144,13 +146,8 @@ def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, 
     parts: dict[int, set[int]] = defaultdict(set)
     for parent, part in db.execute(_PARTS, found):
         parts[parent].add(part)
-    return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]]) for row in rows}
-
-
-def read_columns(db: Connection, oid: int) -> tuple[Column, ...]:
-    """Those of one relation, which may be a view. Types that somebody made are not looked into."""
-    fields = db.execute(_FIELDS, {"oids": [oid]}).fetchall()
-    return tuple(column_of(_field(field, BUILT_IN)) for _, *field in fields)
+    grounds = read_grounds(db, found["oids"])
+    return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]], grounds[row[0]]) for row in rows}
 
 
 def _field(raw: Sequence[Any], types: Types) -> Field:
@@ -162,9 +159,13 @@ def _field(raw: Sequence[Any], types: Types) -> Field:
 
 
 def _shape(
-    row: Sequence[Any], fields: Sequence[Field], keys: Mapping[tuple[int, str], list[str]], parts: set[int]
+    row: Sequence[Any],
+    fields: Sequence[Field],
+    keys: Mapping[tuple[int, str], list[str]],
+    parts: set[int],
+    grounds: Grounds,
 ) -> Shape:
-    oid, schema, relation, kind, persistence, is_partition, file, identity = row
+    oid, schema, relation, kind, persistence, is_partition, identity = row
     primary, index = tuple(keys.get((oid, "p"), ())), tuple(keys.get((oid, "i"), ()))
     columns = {"d": primary, "i": index, "f": tuple(one.name for one in fields if not one.generated)}
     return Shape(
@@ -174,12 +175,12 @@ def _shape(
         kind,
         persistence,
         is_partition,
-        file,
         tuple(fields),
         primary or (index if identity == "i" else ()),
         identity,
         columns.get(identity, ()),
         frozenset(parts),
+        grounds,
     )
 
 

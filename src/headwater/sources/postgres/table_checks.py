@@ -6,6 +6,7 @@ Tables that have everything are one finding together: a database has many.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from headwater.sources.doctor import Finding, Scope, State, is_well
 from headwater.sources.postgres.sessions import Connection
@@ -29,22 +30,27 @@ _POLICIES = "SELECT count(*) FROM pg_class WHERE relrowsecurity AND relkind IN (
 def tables(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
     shapes = read_shapes(db)
     asked = [shape for shape in shapes.values() if not shape.is_partition and scope.asks(shape.name)]
-    found = {shape.oid: [*_kind(shape), *_identity(db, shape, shapes)] for shape in asked}
-    for oid, rights in _rights(db, user, asked):
-        found[oid] = [*rights, *found[oid]]
-    ready = sum(1 for findings in found.values() if is_well(findings))
-    yield Finding("tables", "each readable, owned, with a replica identity", f"{ready} of {len(asked)} ready")
-    for name in set(scope.tables) - {shape.name for shape in asked}:
+    rights = _rights(db, user, asked)
+    never = [finding for shape in asked for finding in _kind(shape)]
+    lacks = [[*rights[one.oid], *_identity(db, one, shapes)] for one in asked if not any(_kind(one))]
+    yield _together(len(asked), sum(1 for findings in lacks if is_well(findings)))
+    for name in sorted(set(scope.tables) - {shape.name for shape in asked}):
         yield Finding(f"table {name}", "a table", "there is none by this name", State.BAD, then="check the spelling")
-    for findings in found.values():
-        yield from findings
+    yield from chain(*lacks, never)
 
 
-def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> Iterator[tuple[int, list[Finding]]]:
+def _together(count: int, ready: int) -> Finding:
+    needed, state = "each readable, owned, with a replica identity", State.FINE if ready == count else State.NOTE
+    return Finding("tables", needed, f"{ready} of {count} ready", state)
+
+
+def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> dict[int, list[Finding]]:
+    """By table: those that are missing."""
     named = {shape.oid: shape for shape in shapes}
+    found: dict[int, list[Finding]] = {}
     for oid, owner, owner_is_super, owns, reads, enters in db.execute(_RIGHTS, {"user": user, "oids": list(named)}):
         shape = named[oid]
-        missing = [
+        found[oid] = [
             finding
             for has, finding in (
                 (enters, _ungranted(shape, "USAGE", f"SCHEMA {quoted(shape.schema)}", user)),
@@ -53,7 +59,7 @@ def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> Iterator[tupl
             )
             if not has
         ]
-        yield oid, missing
+    return found
 
 
 def _ungranted(shape: Shape, right: str, on: str, user: str) -> Finding:
@@ -76,6 +82,7 @@ def _not_owned(shape: Shape, owner: str, owner_is_super: bool, user: str) -> Fin
 
 
 def _kind(shape: Shape) -> Iterator[Finding]:
+    """Why it cannot be live, whatever else it lacks."""
     subject, needed = f"table {shape.name}", "a table that is logged, by itself"
     if shape.persistence == "u":
         fix = f"ALTER TABLE {qualified(shape)} SET LOGGED"

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
@@ -18,6 +20,7 @@ from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
 from headwater.sources.postgres.captured import Captured, Held
 from headwater.sources.postgres.columnar import Followed, Odd, Unknown, fits, translated
+from headwater.sources.postgres.grounds import Grounds, shaken
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
@@ -45,6 +48,16 @@ class _Known:
 
     relation: Relation
     parsers: tuple[Parse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """A table as the stream or the catalog has it: its columns, and those that its old images have."""
+
+    name: str
+    names: Sequence[str]
+    types: Sequence[int]
+    identity: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -148,7 +161,16 @@ class Translation:
         """What the catalog has of a captured table, where everything up to `position` was reported."""
         capture = self.keeping.captures[shape.oid]
         names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
-        return self._reshaped(capture, shape.name, names, types, shape, position)
+        told = self._reshaped(capture, _Now(shape.name, names, types, shape.identity_columns), shape, position)
+        return told or self._grounded(capture, shape.grounds, position)
+
+    def _grounded(self, capture: Captured, grounds: Grounds, position: int) -> list[SchemaChange]:
+        reason = shaken(capture.table, capture.grounds, grounds)
+        if reason is not None:
+            return [self.ended(capture, reason, position)]
+        if grounds != capture.grounds:
+            self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=grounds))
+        return []
 
     def _keep(self, position: int) -> None:
         self.keeping.write(position, self._written)
@@ -277,26 +299,19 @@ class Translation:
         capture = self.keeping.captures.get(relation.oid)
         if capture is None or position <= capture.since:
             return []
-        names = [column.name for column in relation.columns]
-        return self._reshaped(capture, table_name(relation.schema, relation.name), names, types, shape, position)
+        names, identity = (
+            [column.name for column in relation.columns],
+            [one.name for one in relation.columns if one.is_key],
+        )
+        now = _Now(table_name(relation.schema, relation.name), names, types, identity)
+        return self._reshaped(capture, now, shape, position)
 
-    def _reshaped(
-        self,
-        capture: Captured,
-        name: str,
-        names: Sequence[str],
-        types: Sequence[int],
-        shape: Shape | None,
-        position: int,
-    ) -> list[SchemaChange]:
-        table, width = capture.table, len(capture.table.columns)
-        if name != table.name:
-            return [self.ended(capture, f"table {table.name} was renamed to {name}", position)]
-        if tuple(names[:width]) != table.names or tuple(types[:width]) != capture.types:
-            return [self.ended(capture, column_reason(table, names, capture.types, types), position)]
-        if shape is not None and shape.key != table.key:
-            return [self.ended(capture, f"table {table.name} has another primary key", position)]
-        return [self._extended(capture, names, types, shape, position)] if len(names) > width else []
+    def _reshaped(self, capture: Captured, now: _Now, shape: Shape | None, position: int) -> list[SchemaChange]:
+        reason = _misfit(capture, now, shape)
+        if reason is not None:
+            return [self.ended(capture, reason, position)]
+        wider = len(now.names) > len(capture.table.columns)
+        return [self._extended(capture, now.names, now.types, shape, position)] if wider else []
 
     def _extended(
         self, capture: Captured, names: Sequence[str], types: Sequence[int], shape: Shape | None, position: int
@@ -304,17 +319,19 @@ class Translation:
         """Columns were added. Where what older rows hold cannot be known any more, the table ends."""
         table, width = capture.table, len(capture.table.columns)
         fields = {one.name: one for one in shape.fields} if shape is not None else {}
-        file = shape.file if shape is not None else -1
-        lost = [name for name in names[width:] if file != capture.file and _unsure(fields.get(name))]
-        if lost:
-            return self.ended(capture, f"table {table.name} was rewritten with another column {lost[0]}", position)
+        grounds = shape.grounds if shape is not None else Grounds(file=-1)
+        reason = shaken(table, capture.grounds, grounds) if shape is not None else None
+        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and _unsure(fields.get(name))]
+        if reason is not None or lost:
+            rewritten = f"table {table.name} was rewritten with another column {' and '.join(lost)}"
+            return self.ended(capture, reason or rewritten, position)
         added = [
             column_of(fields[name]) if name in fields else Column(name, self._types.type_of(type))
             for name, type in zip(names[width:], types[width:], strict=True)
         ]
         after = Table(table.name, (*table.columns, *added), table.key, table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
-        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, file, capture.parts)
+        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, grounds)
         if table.key:
             self.keeping.reshape(position, wider)
         else:
@@ -326,6 +343,21 @@ class Translation:
         self._keep(position)
         rows = [Held(wider.padded(held.row), held.count) for held in self.keeping.all(capture)]
         self.keeping.rewrite(position, wider, rows)
+
+
+def _misfit(capture: Captured, now: _Now, shape: Shape | None) -> str | None:
+    """Why what we keep of a table cannot go on as the table is now; columns may have been added behind its own. While
+    it has no replica identity only inserts can come: to end it then is for `Watch`, which also unpublishes it."""
+    table, width = capture.table, len(capture.table.columns)
+    if now.name != table.name:
+        return f"table {table.name} was renamed to {now.name}"
+    if tuple(now.names[:width]) != table.names or tuple(now.types[:width]) != capture.types:
+        return column_reason(table, now.names, capture.types, now.types)
+    if shape is not None and shape.key != table.key:
+        return f"table {table.name} has another primary key"
+    if now.identity and not {table.names[place] for place in capture.identity} <= set(now.identity):
+        return f"table {table.name} has another replica identity"
+    return None
 
 
 def _unknown_row(capture: Captured) -> SourceError:
