@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.pipeline.plans import Plans
-from headwater.pipeline.records import Schema, Subscribe, encode_control
+from headwater.pipeline.records import Control, Schema, Subscribe, encode_control
 from headwater.plan.planner import plan
 from tests.support.byhand import Works
 
@@ -254,3 +254,44 @@ def test_a_plan_that_is_known_takes_no_number_that_planning_refuses() -> None:
     plans.plan("SELECT id FROM t WHERE id = $1", [1])
     with pytest.raises(UnsupportedQuery, match="3000000000"):
         plans.plan("SELECT id FROM t WHERE id = $1", [3_000_000_000])
+
+
+def test_what_is_over_is_forgotten_before_anybody_can_read_of_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who heard of it from a cell, and asked again at once, was taken for one who knows a template that is still there:
+    the query ended, or was never asked again."""
+    works = make()
+    works.subscribe("SELECT id, n FROM t")
+    works.subscribe("SELECT id, row_number() OVER (ORDER BY id) AS place FROM t")
+    works.run()
+    pipeline, known = works.pipeline, []
+    append_many = pipeline._append_many
+
+    def noting(controls: Iterable[Control]) -> None:
+        given = list(controls)
+        known.append((len(given), dict(pipeline._catalog.templates), pipeline._requery.reading("t")))
+        append_many(given)
+
+    monkeypatch.setattr(pipeline, "_append_many", noting)
+    works.write("DROP TABLE t")
+    works.run()
+    assert known == [(2, {}, [])]  # that of the table, and that of the window which the origin answers
+
+
+def test_a_table_that_ends_while_the_log_cannot_be_written_ends_later(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was forgotten, and nobody was ever told."""
+    works = make()
+    works.subscribe("SELECT id, n FROM t")
+    works.subscribe("SELECT id, row_number() OVER (ORDER BY id) AS place FROM t")
+    works.run()
+    works.write("DROP TABLE t")
+
+    def full(_: Iterable[Control]) -> None:
+        raise LogError("no space left")
+
+    with monkeypatch.context() as patched, pytest.raises(LogError):
+        patched.setattr(works.pipeline, "_append_many", full)
+        works.capture()
+    works.run()
+    assert {one.live.state for one in works.watched.values()} == {"closed"}

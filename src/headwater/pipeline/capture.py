@@ -21,7 +21,7 @@ from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.stretch import Part, among
-from headwater.pipeline.records import Schema, decode_control, encode_control, position_of
+from headwater.pipeline.records import Schema, decode_control, position_of
 from headwater.sources.source import SchemaChange, Source
 
 _WAIT_S = 0.5
@@ -45,7 +45,7 @@ class Capture:
         on_schema: Callable[[Schema], None],
         on_changes: Callable[[Sequence[Transaction], Mapping[str, Table]], None],
     ) -> None:
-        """`on_changes` is told of transactions just before they are readable."""
+        """`on_changes` is told of transactions just before they are readable; `on_schema` logs what it is told."""
         self._source, self._writer, self._limits = source, log, limits
         self._on_schema, self._on_changes = on_schema, on_changes
         self.position = position
@@ -151,9 +151,11 @@ class Capture:
             del self.tables[name]
         else:
             self.tables[name] = change.after
-        control = Schema(name, change.after, change.reason, _retyped(known, change.after), change.lost)
-        self._writer.append(*encode_control(control))
-        self._on_schema(control)
+        try:
+            self._on_schema(Schema(name, change.after, change.reason, _retyped(known, change.after), change.lost))
+        except HeadwaterError:
+            self.tables[name] = known  # nobody has read of it: the source tells it again
+            raise
 
 
 def _retyped(before: Table, after: Table | None) -> bool:

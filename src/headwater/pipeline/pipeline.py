@@ -319,9 +319,20 @@ class Pipeline:
         self._catalog.write(self.layout.catalog)
         return None
 
-    def _give_up(self, instance: int, reason: str, lost: bool = False) -> None:
-        self._append(Unsubscribe(instance, reason, lost))
-        self._requery.forget(instance)
+    def _give_up(self, instance: int, reason: str) -> None:
+        self._close([Unsubscribe(instance, reason)])
+
+    def _close(self, over: Sequence[Unsubscribe], *first: Control) -> None:
+        """Logs that these windows end, behind `first`. They are forgotten before anybody can read it: who then begins
+        anew is not taken for them."""
+        for one in over:
+            self._requery.forget(one.instance)
+        try:
+            self._append_many([*first, *over])
+        except HeadwaterError:
+            for query in filter(None, (self._requeried.get(one.instance) for one in over)):
+                self._requery.watch(query)
+            raise
 
     def _activated(self, template: Template, activate: Activate) -> None:
         """Logs the activation, once all that its rows hold is logged: what comes after it is not in them.
@@ -386,18 +397,19 @@ class Pipeline:
         return table
 
     def _on_schema(self, schema: Schema) -> None:
+        """Logs it. What is over is forgotten first: to read anew what the cells still have is no harm, to count on what
+        they have not would be."""
         self._declared = {}
         self._plans.forget()
         if schema.after is None:
-            for instance in self._requery.reading(schema.table):
-                self._give_up(instance, schema.reason, schema.lost)
             self._catalog.forget(schema.table)
-            self.capture.tables = self._catalog.tables
+            over = [Unsubscribe(one, schema.reason, schema.lost) for one in self._requery.reading(schema.table)]
         else:
-            for instance in self._requery.outgrown(schema.after):
-                self._give_up(instance, f"{schema.table} has another key now: subscribe again")
             if schema.retyped:
                 self._catalog.forget_relations(schema.table)
+            reason = f"{schema.table} has another key now: subscribe again"
+            over = [Unsubscribe(one, reason) for one in self._requery.outgrown(schema.after)]
+        self._close(over, schema)
         self._catalog.write(self.layout.catalog)
 
     def _recapture(self, name: str) -> None:
