@@ -19,6 +19,7 @@ from headwater.client.live import LiveResult
 from tests.support.fuzz import UNHURRIED
 from tests.support.missing import CHROMIUM, leave_out
 from tests.support.postgres import Servers
+from tests.support.sharing import ByFile, needs_spark
 
 _QUICK_S = 0.03
 _PATIENCE_S = 120.0
@@ -75,19 +76,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "servers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_is_on_spark, reverse=True)  # the longest group: the others are shared out meanwhile
+    items.sort(key=lambda item: needs_spark(item.nodeid.partition("::")[0]), reverse=True)
     config.stash[_LEFT_OUT] = leave_out(config, items)
 
 
-def _is_on_spark(item: pytest.Item) -> bool:
-    return item.get_closest_marker("spark") is not None
-
-
-def _group(item: pytest.Item) -> str:
-    """What one process of `./dev test` runs: a file, whose fixtures may be dear; all of Spark; all of Chromium."""
-    alone = next((name for name in ("spark", "browser") if item.get_closest_marker(name)), None)
-    return alone or item.nodeid.partition("::")[0]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    return ByFile(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
