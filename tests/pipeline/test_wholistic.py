@@ -2,98 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import headwater
-from headwater.model.emission import Emission, State, apply
 from headwater.sources.memory import MemorySource
 from headwater.sources.source import Answer, Params
-from tests.support import shop
-from tests.support.oracle import replayed, same_rows
-from tests.support.processes import eventually, spawn_writer
+from tests.support.answered import Query, check_answers
+from tests.support.processes import eventually
 
 QUERIES = (
-    ("SELECT id, total, rank() OVER (ORDER BY total DESC, id) AS place FROM orders ORDER BY place LIMIT 10", ()),
-    ("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < (SELECT count(*) FROM visits)) "
-     "SELECT max(x) AS n FROM n", ()),
-    ("SELECT site, json_group_array(sku) AS skus FROM (SELECT site, sku FROM stock ORDER BY sku) GROUP BY site", ()),
-    ("SELECT customer, ms, ms - lag(ms) OVER (PARTITION BY customer ORDER BY ms, page) AS step FROM visits "
-     "WHERE customer = ?", (3,)),
-)  # fmt: skip
-
-
-class Answers:
-    """The rows a live query showed, by the position it showed them for."""
-
-    def __init__(self, live: headwater.LiveResult) -> None:
-        self.live = live
-        self._state = State(list(live.rows), list(live.hashes), live.columns, live.seq, live.gen, live.position)
-        self.rows = {live.position: self._state.rows}
-        live.listen(self._take)
-
-    def _take(self, emission: Emission | None) -> None:
-        if emission is not None:
-            self._state = apply(self._state, emission)
-            self.rows[emission.position] = self._state.rows
+    Query("SELECT id, total, rank() OVER (ORDER BY total DESC, id) AS place FROM orders ORDER BY place LIMIT 10"),
+    Query(
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < (SELECT count(*) FROM visits)) "
+        "SELECT max(x) AS n FROM n"
+    ),
+    Query("SELECT site, json_group_array(sku) AS skus FROM (SELECT site, sku FROM stock ORDER BY sku) GROUP BY site"),
+    Query(
+        "SELECT customer, ms, ms - lag(ms) OVER (PARTITION BY customer ORDER BY ms, page) AS step FROM visits "
+        "WHERE customer = ?",
+        (3,),
+    ),
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cells", ["1x1", "2x1"])
 def test_at_every_answered_position_the_rows_are_the_origins(cells: str, tmp_path: Path) -> None:
-    path = tmp_path / "shop.db"
-    shop.create(path)
-    with headwater.connect(f"sqlite:///{path}", runner="inline", cells=cells, data_dir=tmp_path / "data") as db:
-        marker = db.query("SELECT id FROM journal", live=True)
-        positions: dict[int, int] = {}
-        marker.listen(lambda emission: positions.update(inserted(emission)))
-        answers = [Answers(db.query(sql, *params, live=True)) for sql, params in QUERIES]
-        assert {one.live.strategy for one in answers} == {"wholistic"}
-        until_answered(path, db, answers)
-    checked = sum(check(path, asked, one, positions) for asked, one in zip(QUERIES, answers, strict=True))
-    assert checked > 40, "too few answers to prove much"
-
-
-def until_answered(path: Path, db: headwater.Database, answers: list[Answers]) -> None:
-    """Two writers write, and again while answers are few: on a busy machine one covers many transactions."""
-    for round in itertools.count():
-        pair = [spawn_writer(path, 2 * round + number, 10 if round else 60, pause_s=0.03) for number in (1, 2)]
-        assert [writer.wait(240) for writer in pair] == [0, 0]
-        if settled(db.position(), answers) > 50:
-            return
-
-
-def settled(position: int, answers: list[Answers]) -> int:
-    """All of them answered up to a position; how many answers there are."""
-    for one in answers:
-        assert one.live.wait(position)
-        one.rows[position] = list(one.live.rows)
-    return sum(len(one.rows) for one in answers)
-
-
-def inserted(emission: Emission | None) -> dict[int, int]:
-    changes = getattr(emission, "changes", ())
-    return {change.new["id"]: emission.position for change in changes if change.new}  # type: ignore[union-attr]
-
-
-def check(path: Path, asked: tuple[str, tuple[Any, ...]], answers: Answers, positions: dict[int, int]) -> int:
-    """Replays the journal and compares wherever the query was answered."""
-    sql, params = asked
-    at = {position: id for id, position in positions.items()} | {0: 0}
-    checked = 0
-    for id, scratch in replayed(path):
-        shown = [rows for position, rows in answers.rows.items() if at.get(position) == id]
-        for rows in shown:
-            cursor = scratch.execute(sql, params)
-            names = [column[0] for column in cursor.description]
-            expected = [dict(zip(names, row, strict=True)) for row in cursor]
-            assert same_rows(rows, expected, "ORDER BY place" in sql), f"{sql} at transaction {id}"
-            checked += 1
-    return checked
+    assert check_answers(tmp_path, "wholistic", QUERIES, cells) > 40, "too few answers to prove much"
 
 
 def test_it_is_asked_again_only_when_something_it_reads_changes(

@@ -13,7 +13,7 @@ from headwater.gateway.status import status
 from headwater.model.emission import Fields
 from headwater.model.natural import natural
 from headwater.model.value import Value
-from headwater.plan.planner import Planned, effective_sql
+from headwater.plan.planner import Planned
 from headwater.plan.wholistic import ASKED
 
 
@@ -64,9 +64,7 @@ class Embedded:
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
         asked = planned.strategy in ASKED
-        answer = self._pipeline.source.query(
-            sql if asked else effective_sql(planned.template, planned.instance), params if asked else ()
-        )
+        answer = self._pipeline.source.query(self._pipeline.effective(planned), params if asked else ())
         names = [output.name for output in planned.template.outputs]
         rows: list[Fields] = [dict(zip(names, map(natural, row), strict=True)) for row in answer.rows]
         return Effective(rows, answer.position, planned.template.ordered)

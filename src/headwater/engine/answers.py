@@ -18,6 +18,7 @@ from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entr
 from headwater.engine.index import Ending
 from headwater.engine.keyed import Keyed, Keys, Part, Turned
 from headwater.engine.order import longest_rising
+from headwater.engine.partners import Renamed
 from headwater.engine.replay import Edit, block_of
 from headwater.model.keys import hash_encoded
 from headwater.model.packing import storable, stored
@@ -73,24 +74,31 @@ class Answers:
         return window.position if window is not None and window.seq else None
 
     def answer(
-        self, instance: int, rows: Sequence[Row], tx: int, position: int, parts: Sequence[Part] | None = None
+        self,
+        instance: int,
+        rows: Sequence[Row],
+        tx: int,
+        position: int,
+        parts: Sequence[Part] | None = None,
+        renamed: Renamed = (),
     ) -> None:
-        """The result as the origin gave it: the whole, or those parts of a keyed window that it was asked for. Nothing
-        is emitted where it is as before."""
+        """The result as the origin gave it: the whole, or those parts of a keyed window that it was asked for, and the
+        keys that were given since. Nothing is emitted where it is as before."""
         window = self._windows.get(instance)
         if window is None or (parts is not None and not window.seq):
             return  # a part of what is not known yet was asked for somebody who has gone
         window.position = position
         if window.keyed is not None:
-            self._answer_keyed(instance, window, window.keyed.take(rows, parts), tx)
+            self._answer_keyed(instance, window, window.keyed, Said(rows, parts, renamed), tx)
         else:
             self._answer_whole(instance, window, rows, tx)
 
-    def _answer_keyed(self, instance: int, window: Answered, turned: Sequence[Turned], tx: int) -> None:
+    def _answer_keyed(self, instance: int, window: Answered, keyed: Keyed, said: Said, tx: int) -> None:
         if not window.seq:
             window.seq = tx
+            keyed.load(said.rows)
             self._emit_whole(instance, window)
-        elif turned:
+        elif turned := keyed.take(said.rows, said.parts, said.renamed):
             window.seq, window.prev = tx, window.seq
             self._outbox.index.append(Entry(instance, tx, window.prev, "diff", window.template))
             pool = [row for one in turned for row in (one.old, one.new) if row is not None]
@@ -155,13 +163,13 @@ def _saved(one: Answered) -> tuple[object, ...]:
 
 
 def _loaded(
-    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, int] | None, position: int
+    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, Any] | None, position: int
 ) -> Answered:
     known = [tuple(row) for row in rows]
     if keys is None:
         return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
-    keyed = Keyed(Keys(**keys))
-    keyed.take(known, None)
+    keyed = Keyed(msgspec.convert(keys, Keys))
+    keyed.load(known)
     return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)
 
 
@@ -175,7 +183,16 @@ def _keyed_edits(instance: int, tx: int, turned: Iterable[Turned]) -> Iterator[E
         if one.new is not None:
             new, place = place, place + 1
         kind = INSERT if one.old is None else DELETE if one.new is None else UPDATE
-        yield instance, tx, kind, one.old_hash, one.new_hash, NOWHERE, NOWHERE, old, new
+        yield instance, tx, kind, one.old_hash, one.new_hash, one.old_index, one.index, old, new
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer for a keyed window."""
+
+    rows: Sequence[Row]
+    parts: Sequence[Part] | None
+    renamed: Renamed
 
 
 @dataclass(frozen=True, slots=True)

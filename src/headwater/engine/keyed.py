@@ -1,7 +1,8 @@
 """A window whose rows the origin told apart by keys: what part of it is answered anew, and what that changed.
 
 Behind its results each row has columns that nobody is shown. The first of them tell rows apart; by some of them the
-origin is asked for a part of the rows, and these are found again by an index. It never asks anything.
+origin is asked for a part of the rows, and these are found again by an index. Where the window is ordered, a sequence
+of sort keys knows the place of each row. It never asks anything.
 """
 
 from __future__ import annotations
@@ -10,33 +11,43 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
+from headwater.engine.edits import NOWHERE
+from headwater.engine.order import Frame, Ranked, Touch, move, reframe
+from headwater.engine.partners import Identity, Renamed, packed, partners
+from headwater.model.keys import encode_value, hash_encoded
+from headwater.model.value import Row
+from headwater.plan.selective import Selection
+from headwater.plan.sorting import Sorting
 
-from headwater.model.keys import hash_encoded
-from headwater.model.value import Row, pack_any
-
-Identity = bytes
 Part = tuple[tuple[int, ...], Sequence[Row]]  # places among the columns that are not shown, and the values asked for
 Index = dict[bytes, dict[Identity, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How many columns are not shown. The first `identity` of them tell rows apart, `anchored` of these never NULL."""
+    """How many columns are not shown. The first `identity` of them tell rows apart, `anchored` of these never NULL.
+    `order` decides the place of a row, to the last tie; empty where it has none."""
 
     hidden: int
     identity: int
     anchored: int
+    order: tuple[Sorting, ...] = ()
+
+
+def keys_of(selection: Selection) -> Keys:
+    return Keys(len(selection.columns), selection.identity, selection.anchored, selection.sorting)
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A row that came, went or changed: as it was and as it is, to be shown, each with its hash."""
+    """A row that came, went, changed or moved: as it was and as it is, to be shown, each with its hash and place."""
 
     old: Row | None
     new: Row | None
     old_hash: int = 0
     new_hash: int = 0
+    old_index: int = NOWHERE
+    index: int = NOWHERE
 
 
 @dataclass(slots=True)
@@ -44,33 +55,56 @@ class Keyed:
     keys: Keys
     rows: dict[Identity, Row] = field(default_factory=dict)
     _indexes: dict[tuple[int, ...], Index] = field(default_factory=dict)
+    _ranked: Ranked = field(default_factory=Ranked)  # empty where there is no order
 
     def shown(self) -> Iterator[tuple[int, Row]]:
-        """Every row, with its hash."""
-        for identity, row in self.rows.items():
+        """Every row, with its hash; in order, where there is one."""
+        rows = sorted(self.rows.items(), key=lambda one: self._sort_key(*one)) if self.keys.order else self.rows.items()
+        for identity, row in rows:
             yield hash_encoded(identity), self._results(row)
 
-    def take(self, rows: Iterable[Row], parts: Sequence[Part] | None) -> list[Turned]:
-        """The rows are all that there are now, or all of the parts that were asked for."""
+    def load(self, rows: Iterable[Row]) -> None:
+        """The first that there are."""
+        for row in rows:
+            self._put(self._identity(row), row)
+        if self.keys.order:
+            self._ranked = Ranked(self._sort_key(identity, row) for identity, row in self.rows.items())
+
+    def take(self, rows: Iterable[Row], parts: Sequence[Part] | None, renamed: Renamed = ()) -> list[Turned]:
+        """The rows are all that there are now, or all of the parts that were asked for. Keys may have been renamed."""
         gone = list(self.rows) if parts is None else list(self._held(parts))
         old = {identity: self._drop(identity) for identity in gone}
         new = dict[Identity, Row]()
         for row in rows:
-            identity = packed(self._keys_of(row)[: self.keys.identity])
+            identity = self._identity(row)
             if identity in self.rows:  # the origin found more than it was asked for
                 old[identity] = self._drop(identity)
             new[identity] = row
         for identity, row in new.items():
             self._put(identity, row)
-        return list(self._turned(old, new))
+        changes = [_Change(*pair, old, new) for pair in partners(old, new, renamed, self.keys.anchored)]
+        return list(self._placed(changes) if self.keys.order else self._turned(changes))
 
     # Rows by their keys
 
     def _keys_of(self, row: Row) -> Row:
         return row[len(row) - self.keys.hidden :]
 
+    def _identity(self, row: Row) -> Identity:
+        return packed(self._keys_of(row)[: self.keys.identity])
+
     def _results(self, row: Row) -> Row:
         return row[: len(row) - self.keys.hidden]
+
+    def _sort_key(self, identity: Identity, row: Row) -> bytes:
+        """The identity at its end tells any two rows apart, and knows the row."""
+        values = [
+            encode_value(
+                row[one.place], collation=one.collation, descending=one.descending, nulls_first=one.nulls_first
+            )
+            for one in self.keys.order
+        ]
+        return b"".join((*values, identity))
 
     def _held(self, parts: Sequence[Part]) -> Iterator[Identity]:
         """Once each."""
@@ -110,43 +144,49 @@ class Keyed:
 
     # What changed
 
-    def _turned(self, old: dict[Identity, Row], new: dict[Identity, Row]) -> Iterator[Turned]:
-        for identity in old.keys() & new.keys():
-            was, now = self._results(old[identity]), self._results(new[identity])
-            if packed(was) != packed(now):
-                hash = hash_encoded(identity)
-                yield Turned(was, now, hash, hash)
-        for left, came in self._paired(old, new):
-            yield Turned(
-                None if left is None else self._results(old[left]),
-                None if came is None else self._results(new[came]),
-                0 if left is None else hash_encoded(left),
-                0 if came is None else hash_encoded(came),
-            )
+    def _turned(self, changes: Iterable[_Change]) -> Iterator[Turned]:
+        for one in changes:
+            if not self._is_silent(one):
+                yield self._told(one)
 
-    def _paired(
-        self, old: dict[Identity, Row], new: dict[Identity, Row]
-    ) -> Iterator[tuple[Identity | None, Identity | None]]:
-        """A row that found, lost or changed its partner is one row: those that went and came with the same keys where
-        none is ever missing, in the order of the others."""
-        left, came = defaultdict[bytes, list[Identity]](list), defaultdict[bytes, list[Identity]](list)
-        for identity in sorted(old.keys() - new.keys()):
-            left[self._anchor(old[identity], identity)].append(identity)
-        for identity in sorted(new.keys() - old.keys()):
-            came[self._anchor(new[identity], identity)].append(identity)
-        for anchor in left.keys() | came.keys():
-            gone, found = left[anchor], came[anchor]
-            length = max(len(gone), len(found))
-            yield from zip(_padded(gone, length), _padded(found, length), strict=True)
+    def _placed(self, changes: Sequence[_Change]) -> Iterator[Turned]:
+        """With places, and rows that look as before and moved."""
+        touches = [self._touch(number, one) for number, one in enumerate(changes)]
+        moved = move(self._ranked, [one for one in touches if not (one.silent and one.old == one.new)])
+        for touch, old_index, index in reframe(self._ranked, moved, Frame()).touched:
+            yield self._told(changes[touch.change], old_index, index)
 
-    def _anchor(self, row: Row, identity: Identity) -> bytes:
-        return packed(self._keys_of(row)[: self.keys.anchored]) if self.keys.anchored else identity
+    def _touch(self, number: int, change: _Change) -> Touch:
+        was, now = (
+            None if identity is None else self._sort_key(identity, rows[identity])
+            for identity, rows in ((change.was, change.old), (change.now, change.new))
+        )
+        return Touch(number, was, now, self._is_silent(change))
+
+    def _is_silent(self, change: _Change) -> bool:
+        """The row is the same, and looks the same."""
+        if change.was is None or change.was != change.now:
+            return False
+        was, now = change.old[change.was], change.new[change.now]
+        return packed(self._results(was)) == packed(self._results(now))
+
+    def _told(self, change: _Change, old_index: int | None = None, index: int | None = None) -> Turned:
+        was, now = change.was, change.now
+        return Turned(
+            None if was is None else self._results(change.old[was]),
+            None if now is None else self._results(change.new[now]),
+            0 if was is None else hash_encoded(was),
+            0 if now is None else hash_encoded(now),
+            NOWHERE if old_index is None else old_index,
+            NOWHERE if index is None else index,
+        )
 
 
-def _padded(identities: list[Identity], length: int) -> list[Identity | None]:
-    return [*identities, *[None] * (length - len(identities))]
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a row was and is now, by its keys, and where both are found."""
 
-
-def packed(values: Row) -> bytes:
-    """Equal where nobody could tell the values apart."""
-    return msgspec.msgpack.encode([pack_any(value) for value in values])
+    was: Identity | None
+    now: Identity | None
+    old: dict[Identity, Row]
+    new: dict[Identity, Row]

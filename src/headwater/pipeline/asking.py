@@ -10,10 +10,11 @@ from headwater.pipeline.measuring import measure
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
 from headwater.plan.selective import Selection, selection_of
+from headwater.plan.sorting import refuse_unordered
 from headwater.plan.wholistic import ASKED, Requeried, explain_requery, planned_requery, requeried
 from headwater.sources.source import Reads, Source
-from headwater.sql.outline import NoOutline
 from headwater.sql.params import Given
+from headwater.sql.tokens import NoOutline
 
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
@@ -71,13 +72,16 @@ def _selected(
     """With the columns that count. The origin reads what we made of the query, and must find the same tables in it."""
     if not reads.row_by_row:
         raise NoOutline("a function in it gathers rows, or it reads a view")
-    selection = selection_of(sql, tables, source.dialect)
+    read = {name: table for name, table in tables.items() if name in reads.tables}
+    selection = selection_of(sql, read, source.dialect, reads.columns)
     try:
         found = source.reads(selection.whole, params)
     except SqlError as error:
         raise NoOutline(f"with its keys, {error.message}") from None
     if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
         raise NoOutline("the origin reads it otherwise than we do")
+    if source.dialect == "postgres":
+        refuse_unordered(selection.order, found.typed)
     return selection, found.tables
 
 

@@ -273,9 +273,9 @@ class Cell:
             case Unsubscribe(instance, reason, lost):
                 self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
                 self._end(instance)
-            case Answer(instance, position, rows, parts):
+            case Answer(instance, position, rows, parts, renamed):
                 self._positions[tx_of(record.offset, 0)] = position
-                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts)
+                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts, renamed)
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):

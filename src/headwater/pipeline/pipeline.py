@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.engine.keyed import Keys
+from headwater.engine.keyed import keys_of
 from headwater.engine.params import home_of, partition_of
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
@@ -217,8 +217,13 @@ class Pipeline:
         if planned.strategy not in ASKED:
             return plain
         selection = self._requeried[one.id].selection
-        keys = selection and Keys(len(selection.columns), selection.identity, selection.anchored)
+        keys = selection and keys_of(selection)
         return msgspec.structs.replace(plain, answered=True, ordered=planned.template.ordered, keys=keys)
+
+    def effective(self, planned: Planned) -> str:
+        """What the origin is asked for to see whether we are right."""
+        asked = self._requeried.get(planned.instance.id)
+        return effective_sql(planned.template, planned.instance) if asked is None else asked.effective
 
     def unsubscribe(self, *instances: int) -> None:
         self._append_many(Unsubscribe(instance) for instance in instances)

@@ -101,12 +101,14 @@ class Unsubscribe(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """What the origin said to the query of an instance at a source position that the log has reached.
 
-    With `parts` it was asked for these alone: places of columns that are not shown, and values of them."""
+    With `parts` it was asked for these alone: places of columns that are not shown, and values of them. `renamed` are
+    the keys that rows were given since the answer before: by such places, packed."""
 
     instance: int
     position: int
     rows: tuple[tuple[Any, ...], ...]
     parts: tuple[tuple[tuple[int, ...], tuple[tuple[Any, ...], ...]], ...] | None = None
+    renamed: tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...] = ()
 
 
 class Schema(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headwater.engine.keyed import packed
+from headwater.engine.partners import packed
 from headwater.engine.replay import too_large
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
@@ -23,6 +23,7 @@ from headwater.model.stretch import among
 from headwater.model.value import Row
 from headwater.pipeline.capture import Stopped
 from headwater.pipeline.records import Answer as Answered
+from headwater.pipeline.renames import Renames
 from headwater.pipeline.touched import Touched
 from headwater.plan.selective import Selection, Unmapped
 from headwater.plan.wholistic import Requeried, touches
@@ -42,6 +43,7 @@ class Asked:
 
     query: Requeried
     touched: Touched
+    renames: Renames
     dirty: bool = True
     asking: bool = False
     position: int = -1
@@ -60,6 +62,8 @@ class Asked:
             return
         self.dirty = True
         if selection is not None:
+            if change.table in selection.keys:
+                self.renames.note(position, table, change)
             try:
                 self.touched.note(position, list(selection.wanted(table, change)))
             except Unmapped:
@@ -97,7 +101,8 @@ class Requery:
     def watch(self, query: Requeried) -> None:
         """From here on the window is asked for; at once, the first time."""
         with self._lock:
-            known = self._asked.setdefault(query.instance, Asked(query, Touched(self._limits.selective_keys_max)))
+            most = self._limits.selective_keys_max
+            known = self._asked.setdefault(query.instance, Asked(query, Touched(most), Renames(most)))
             known.dirty = True
         self._due.set()
 
@@ -186,7 +191,8 @@ class Requery:
             self._give_up(instance, too_large(self._limits.result_rows_max))
             return
         asked.rows = len(answer.rows)
-        offset = self._log(Answered(instance, answer.position, tuple(answer.rows)))
+        renamed = self._renamed(asked, answer.position)
+        offset = self._log(Answered(instance, answer.position, tuple(answer.rows), renamed=renamed))
         self._answered(asked, answer.position, offset)
 
     def _understood(
@@ -207,6 +213,7 @@ class Requery:
         with self._lock:
             asked.position, asked.offset, asked.asking = position, offset, False
             asked.touched.answered(position)
+            asked.renames.answered(position)
             if asked.touched:
                 asked.dirty = True
                 self._due.set()
@@ -245,8 +252,17 @@ class Requery:
             return False
         parts = tuple((selection.asks[ask], tuple(values)) for ask, values in wanted.items())
         rows = tuple(_once(answer.rows, selection))
-        self._answered(asked, moment.position, self._log(Answered(instance, moment.position, rows, parts)))
+        renamed = self._renamed(asked, moment.position)
+        self._answered(asked, moment.position, self._log(Answered(instance, moment.position, rows, parts, renamed)))
         return True
+
+    def _renamed(self, asked: Asked, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
+        selection = asked.query.selection
+        if selection is None:
+            return ()
+        with self._lock:
+            renamed = asked.renames.upto(position)
+        return selection.placed(renamed)
 
 
 def _fits(query: Requeried, answer: Answer, times: int) -> bool:

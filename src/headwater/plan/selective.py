@@ -2,7 +2,8 @@
 
 A query of tables with keys, joined and filtered, has rows that are told apart by the keys of the tables they come from.
 So these are asked for along with the results, and a change of a row is answered by the rows with its key. Where a row
-may also be missed (on the far side of an outer join), the rows it is equal to are asked for instead. It never asks.
+may also be missed (on the far side of an outer join), the rows it is equal to are asked for instead. Where the query is
+ordered, ties are broken by the same keys, so that each row has one place. It never asks.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from uuid import UUID
 from headwater.model.change import Change
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
+from headwater.plan.sorting import Sorting, Term, nulls_are_first, terms_of, tie
 from headwater.sql.dialects import DIALECTS
-from headwater.sql.outline import Named, NoOutline, Outline, Source, outline
+from headwater.sql.outline import Outline, Source, outline
 from headwater.sql.render import quote
+from headwater.sql.tokens import Named, NoOutline
 
 SELECTIVE = "selective"
 _WRITABLE = frozenset({bool, int, float, str, bytes, UUID, Decimal, date, datetime})
@@ -37,7 +40,9 @@ class Way:
 @dataclass(frozen=True, slots=True)
 class Selection:
     """`columns` are asked for behind the results: the first `identity` of them tell rows apart, and of these the first
-    `anchored` are never NULL. An ask is a set of columns, by place. A table without ways: the query is asked whole."""
+    `anchored` are never NULL. An ask is a set of columns, by place. A table without ways: the query is asked whole.
+    `keys` are the places of a table's key, once for each time it stands in FROM. `order` is the user's, which
+    `ordered_by` says as SQL; `ties` break its ties. `results` is how many there are."""
 
     head: str
     body: str
@@ -48,7 +53,27 @@ class Selection:
     anchored: int
     asks: tuple[tuple[int, ...], ...]
     ways: Mapping[str, tuple[Way, ...]]
+    keys: Mapping[str, tuple[tuple[int, ...], ...]]
     tables: tuple[Table, ...]
+    results: int
+    order: tuple[Sorting, ...] = ()
+    ordered_by: tuple[str, ...] = ()
+    ties: tuple[str, ...] = ()
+
+    @property
+    def sorting(self) -> tuple[Sorting, ...]:
+        """What decides the place of a row: the order, then its identity; nothing where there is no order."""
+        if not self.order:
+            return ()
+        first = nulls_are_first(self.dialect)
+        return (*self.order, *(Sorting(self.results + n, nulls_first=first) for n in range(self.identity)))
+
+    @property
+    def effective(self) -> str:
+        """The user's query, with no ties left to chance."""
+        where = f" WHERE ({self.condition})" if self.condition else ""
+        order = f" ORDER BY {', '.join((*self.ordered_by, *self.ties))}" if self.order else ""
+        return f"{self.head} {self.body}{where}{order}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,6 +101,12 @@ class Selection:
             return f"{columns[0]} IN ({', '.join(write(value) for (value,) in values)})"
         rows = ", ".join(f"({', '.join(map(write, row))})" for row in values)
         return f"({', '.join(columns)}) IN ({'VALUES ' if self.dialect == 'sqlite' else ''}{rows})"
+
+    def placed(
+        self, renamed: Mapping[str, dict[bytes, bytes]]
+    ) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
+        """What became of the keys of tables, once for each time that a table stands in FROM."""
+        return tuple((places, keys) for table, keys in renamed.items() if keys for places in self.keys[table])
 
     def fits(self, table: Table) -> bool:
         """Whether a table has the keys and columns still that rows are asked for by."""
@@ -127,9 +158,10 @@ class _Met:
         return f"{self.source.written}.{quote(name)}"
 
 
-def selection_of(sql: str, tables: Mapping[str, Table], dialect: str) -> Selection:
-    """`NoOutline` says why there is none."""
+def selection_of(sql: str, tables: Mapping[str, Table], dialect: str, results: Sequence[str]) -> Selection:
+    """Of a query with these results. `NoOutline` says why there is none."""
     found = outline(sql, DIALECTS[dialect])
+    terms = list(terms_of(found, results, tables, dialect))
     met = _joined([(source, _table(source, tables, dialect)) for source in found.sources])
     keys = [
         (place, name) for missed in (False, True) for place, one in enumerate(met) if one.missed is missed
@@ -139,18 +171,46 @@ def selection_of(sql: str, tables: Mapping[str, Table], dialect: str) -> Selecti
     ways = {
         one.table.name: tuple(_ways(one.table, met, columns, asks)) for one in met if _is_mapped(one.table, met, found)
     }
+    asked = [met[place].column(name) for place, name in columns]
     return Selection(
         head=found.head,
         body=found.body,
         condition=found.condition,
         dialect=dialect,
-        columns=tuple(met[place].column(name) for place, name in columns),
+        columns=(*asked, *(term.sort.text for term in terms if term.result is None)),
         identity=len(keys),
         anchored=sum(not met[place].missed for place, _ in keys),
         asks=tuple(asks),
         ways=ways,
+        keys={one.table.name: tuple(_keys(one.table, met, keys)) for one in met},
         tables=tuple(one.table for one in met),
+        results=len(results),
+        order=tuple(_sortings(terms, len(results) + len(asked), dialect)),
+        ordered_by=tuple(term.sort.whole for term in terms),
+        ties=tuple(_ties(met, keys, dialect)) if terms else (),
     )
+
+
+def _sortings(terms: Sequence[Term], place: int, dialect: str) -> Iterator[Sorting]:
+    """Those that are no results stand behind all else, from a place on."""
+    for term in terms:
+        if term.result is not None:
+            yield term.sorting(term.result, dialect)
+        else:
+            yield term.sorting(place, dialect)
+            place += 1
+
+
+def _ties(met: Sequence[_Met], keys: Sequence[tuple[int, str]], dialect: str) -> Iterator[str]:
+    for place, name in keys:
+        one = met[place]
+        yield tie(one.column(name), one.table.column(name), dialect)
+
+
+def _keys(table: Table, met: Sequence[_Met], keys: Sequence[tuple[int, str]]) -> Iterator[tuple[int, ...]]:
+    for place, one in enumerate(met):
+        if one.table.name == table.name:
+            yield tuple(keys.index((place, name)) for name in table.key)
 
 
 def _table(source: Source, tables: Mapping[str, Table], dialect: str) -> Table:

@@ -58,6 +58,11 @@ class Requeried:
         return self.sql if self.selection is None else self.selection.whole
 
     @property
+    def effective(self) -> str:
+        """The query as it is answered. Ties of a wholistic one fall as the origin lets them fall."""
+        return self.sql if self.selection is None else self.selection.effective
+
+    @property
     def params(self) -> Any:
         """As the origin's driver takes them: by name, or in order."""
         return dict(zip(self.keywords, self.values, strict=True)) if self.keywords else self.values
@@ -95,6 +100,8 @@ def _depends(query: Requeried) -> Iterator[str]:
         named = ", ".join(sorted(columns - {""}))
         how = "again" if query.selection is None else _how(query.selection, table)
         yield f"asked {how} when a row of {table} comes or goes" + (f", or one of {named} changes" if named else "")
+    if query.selection is not None and query.selection.order:
+        yield f"rows that its order leaves equal are ordered by {', '.join(query.selection.ties)}"
 
 
 def _how(selection: Selection, table: str) -> str:
@@ -117,7 +124,8 @@ def requeried(
     values = tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
     template = template_id("", sql)
     instance = instance_id(template, (*keywords, *values), None, 0)
-    return Requeried(template, instance, sql, values, keywords, names, has_order(sql), mask, why, selection)
+    ordered = has_order(sql) if selection is None else bool(selection.order)
+    return Requeried(template, instance, sql, values, keywords, names, ordered, mask, why, selection)
 
 
 def _refuse_volatile(sql: str, params: Sequence[Any] | Mapping[str, Any], functions: Collection[str]) -> None:

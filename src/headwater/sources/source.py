@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.model.schema import Table
+from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
 
 Params = Sequence[Value] | Mapping[str, Value]
@@ -56,13 +56,15 @@ class Reads:
     """What a query is made of: the names of its columns, the columns it reads of each table, the functions it calls.
 
     A table of which only rows are counted has the column `""`. `row_by_row`: it reads no view, and the origin knows
-    that no function in it gathers rows, looks across them or makes several of one.
+    that no function in it gathers rows, looks across them or makes several of one. `typed` are its columns as if
+    of a table, where the origin tells.
     """
 
     columns: tuple[str, ...]
     tables: Mapping[str, frozenset[str]]
     functions: frozenset[str]
     row_by_row: bool = False
+    typed: tuple[Column, ...] = ()
 
 
 class Snapshot(Protocol):

@@ -1,7 +1,8 @@
-"""The outline of a SELECT, read off its tokens: where its results, tables, joins and condition stand in the text.
+"""The outline of a SELECT, read off its tokens: where results, tables, joins, condition and order stand in the text.
 
-It reads what nobody here could bind: expressions are skipped over, whatever they say. What is more than results, tables
-and a condition has no outline. Names are not resolved; the origin has the last word on what was made of an outline.
+It reads what nobody here could bind: expressions are skipped over, whatever they say. What is more than results,
+tables, a condition and an order has no outline. Names are not resolved; the origin has the last word on what was made
+of an outline.
 """
 
 from __future__ import annotations
@@ -11,32 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from headwater.sql.dialect import Dialect
 from headwater.sql.names import words
+from headwater.sql.sorts import Sort, sorts
+from headwater.sql.tokens import Named, NoOutline, Word, bared, column, listed, numbered, spoken, written
 
 Join = Literal["inner", "left", "right", "full"]
 
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-_CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 _QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
 _SIDES: dict[str, Join] = {"LEFT": "left", "RIGHT": "right", "FULL": "full", "INNER": "inner", "CROSS": "inner"}
 _JOINS = ("NATURAL", "INNER", "CROSS", "JOIN")
-_MORE = words("GROUP HAVING LIMIT OFFSET FETCH UNION INTERSECT EXCEPT WINDOW FOR INTO ORDER QUALIFY LATERAL SEMICOLON")
-
-
-class NoOutline(Exception):
-    """Why there is none, as the end of a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A column as written: `qualifier` is empty where it has none."""
-
-    qualifier: str
-    name: str
+_AFTER_TABLES = ("WHERE", "ORDER BY")
+_MORE = words("GROUP HAVING LIMIT OFFSET FETCH UNION INTERSECT EXCEPT WINDOW FOR INTO QUALIFY LATERAL SEMICOLON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +42,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """What is said of a result, or of several where it is a star: the words, and the column where it is no more."""
+
+    words: frozenset[str]
+    column: Named | None = None
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """`head` is the text up to the end of the results, `body` FROM with its tables, `condition` that of WHERE.
 
@@ -62,7 +60,9 @@ class Outline:
     head: str
     body: str
     condition: str
+    order: tuple[Sort, ...]
     sources: tuple[Source, ...]
+    results: tuple[Spoken, ...]
     inner: frozenset[str]
 
 
@@ -74,43 +74,13 @@ def outline(sql: str, dialect: Dialect) -> Outline:
         raise NoOutline("it does not read") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
-    return _Reader(_numbered(sql, tokens), sql).outline()
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """A token, how deep in parentheses it is, and its text as it is to be written."""
-
-    token: Token
-    depth: int
-    text: str
-
-    @property
-    def word(self) -> str:
-        """Empty for what is quoted."""
-        return "" if self.token.token_type in _QUOTED else self.token.text.upper()
-
-
-def _numbered(sql: str, tokens: Sequence[Token]) -> list[_Word]:
-    """SQLite's `?` gets its number, so that the text can be repeated."""
-    found, depth, number = list[_Word](), 0, 0
-    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
-        depth -= token.token_type in _CLOSE
-        text = sql[token.start : token.end + 1]
-        if text == "?":
-            if after is not None and after.token_type == TokenType.NUMBER and after.start == token.end + 1:
-                raise NoOutline("its parameters have numbers")
-            number += 1
-            text = f"?{number}"
-        found.append(_Word(token, depth, text))
-        depth += token.token_type in _OPEN
-    return found
+    return _Reader(numbered(sql, tokens), sql).outline()
 
 
 class _Reader:
     """Walks over the words at depth 0."""
 
-    def __init__(self, all_words: list[_Word], sql: str) -> None:
+    def __init__(self, all_words: list[Word], sql: str) -> None:
         self._all, self._sql, self._at = all_words, sql, 0
 
     def outline(self) -> Outline:
@@ -123,11 +93,12 @@ class _Reader:
         self._at += 1
         sources = tuple(self._sources())
         ends = self._at
-        condition = self._condition()
+        condition, order = self._condition(), self._order()
         head, body = self._text(0, begins), self._text(begins, ends)
         if start == begins:
             raise NoOutline("it has no results")
-        return Outline(head, body, condition, sources, frozenset(self._inner()))
+        results = tuple(map(_spoken, listed(self._all[start:begins])))
+        return Outline(head, body, condition, order, sources, results, frozenset(self._inner()))
 
     # Words
 
@@ -157,16 +128,11 @@ class _Reader:
             raise NoOutline(f"it has {self._word}")
         for word in self._all:
             clause = word.word.split(" ")[0]
-            if word.depth == 0 and clause in _MORE:
+            if word.depth == 0 and (clause in _MORE or word.word == "ORDER"):
                 raise NoOutline(f"it has {word.word}")
 
     def _text(self, start: int, end: int) -> str:
-        """As written, comments and all, but for parameters that got a number."""
-        parts, last = [], self._all[start].token.start
-        for word in self._all[start:end]:
-            parts += [self._sql[last : word.token.start], word.text]
-            last = word.token.end + 1
-        return "".join(parts)
+        return written(self._sql, self._all[start:end])
 
     def _inner(self) -> Iterator[str]:
         """Every word inside the parentheses of a query."""
@@ -183,7 +149,7 @@ class _Reader:
 
     def _sources(self) -> Iterator[Source]:
         yield self._source("inner")
-        while self._at < len(self._all) and self._word != "WHERE":
+        while self._at < len(self._all) and self._word not in _AFTER_TABLES:
             yield self._joined()
 
     def _joined(self) -> Source:
@@ -217,16 +183,16 @@ class _Reader:
         return f'"{self._all[self._at].text}"' if self._at < len(self._all) else "its end"
 
     def _name(self) -> str:
-        if self._at >= len(self._all) or not _is_name(self._all[self._at]):
+        if self._at >= len(self._all) or not self._all[self._at].is_name:
             raise NoOutline(f"we do not read its FROM at {self._here()}")
         self._at += 1
-        return _folded(self._all[self._at - 1])
+        return self._all[self._at - 1].folded
 
     def _is_alias(self) -> bool:
         return (
             self._at < len(self._all)
-            and _is_name(self._all[self._at])
-            and self._word not in (*_SIDES, *_JOINS, "ON", "USING", "WHERE")
+            and self._all[self._at].is_name
+            and self._word not in (*_SIDES, *_JOINS, "ON", "USING", *_AFTER_TABLES)
         )
 
     def _equal(self, label: str) -> Iterator[tuple[Named, Named]]:
@@ -241,7 +207,7 @@ class _Reader:
             self._at = self._end_of_list(start)
             for word in self._all[start : self._at - 1]:
                 if word.word != ",":
-                    yield Named(label, _folded(word)), Named("", _folded(word))
+                    yield Named(label, word.folded), Named("", word.folded)
 
     def _end_of_list(self, at: int) -> int:
         while at < len(self._all) and self._all[at].depth:
@@ -253,30 +219,32 @@ class _Reader:
             return False
         word = self._word
         side = word in ("LEFT", "RIGHT", "FULL") and self._peek() in ("OUTER", "JOIN")
-        return side or word in (*_JOINS, ",", "WHERE")
+        return side or word in (*_JOINS, ",", *_AFTER_TABLES)
 
     def _condition(self) -> str:
-        if self._at >= len(self._all):
+        if self._word != "WHERE":
             return ""
-        return self._text(self._at + 1, len(self._all))
+        start = self._at + 1
+        while self._at < len(self._all) and not (self._word == "ORDER BY" and not self._all[self._at].depth):
+            self._at += 1
+        return self._text(start, self._at)
+
+    def _order(self) -> tuple[Sort, ...]:
+        """The rest, which is none or an ORDER BY."""
+        return tuple(sorts(self._sql, self._all[self._at + 1 :])) if self._at < len(self._all) else ()
 
 
-def _is_name(word: _Word) -> bool:
-    return word.token.token_type == TokenType.IDENTIFIER or word.text.replace("$", "_").isidentifier()
+def _spoken(result: Sequence[Word]) -> Spoken:
+    known = result[:-2] if len(result) > 2 and result[-2].word == "AS" else result
+    return Spoken(spoken(result), column(bared(known)), bool(result) and result[-1].word == "*")
 
 
-def _folded(word: _Word) -> str:
-    """What is not quoted is known by small letters."""
-    return word.token.text if word.token.token_type == TokenType.IDENTIFIER else word.token.text.lower()
-
-
-def _equalities(condition: Sequence[_Word]) -> Iterator[tuple[Named, Named]]:
+def _equalities(condition: Sequence[Word]) -> Iterator[tuple[Named, Named]]:
     """Where the condition is a chain of ANDs: those of its parts that compare two columns."""
-    while condition and condition[0].word == "(" and all(word.depth for word in condition[1:-1]):
-        condition = [_Word(word.token, word.depth - 1, word.text) for word in condition[1:-1]]
+    condition = bared(condition)
     if any(word.depth == 0 and word.word in ("OR", "BETWEEN", "CASE", "NOT") for word in condition):
         return
-    part = list[_Word]()
+    part = list[Word]()
     for word in [*condition, None]:
         if word is not None and not (word.depth == 0 and word.word == "AND"):
             part.append(word)
@@ -287,18 +255,10 @@ def _equalities(condition: Sequence[_Word]) -> Iterator[tuple[Named, Named]]:
             yield sides
 
 
-def _sides(part: Sequence[_Word]) -> tuple[Named, Named] | None:
+def _sides(part: Sequence[Word]) -> tuple[Named, Named] | None:
     """`a.x = b.y`, and no more."""
     signs = [place for place, word in enumerate(part) if word.word in ("=", "==")]
     if len(signs) != 1:
         return None
-    left, right = _column(part[: signs[0]]), _column(part[signs[0] + 1 :])
+    left, right = column(part[: signs[0]]), column(part[signs[0] + 1 :])
     return (left, right) if left is not None and right is not None else None
-
-
-def _column(part: Sequence[_Word]) -> Named | None:
-    if len(part) == 1 and _is_name(part[0]):
-        return Named("", _folded(part[0]))
-    if len(part) == 3 and _is_name(part[0]) and part[1].word == "." and _is_name(part[2]):
-        return Named(_folded(part[0]), _folded(part[2]))
-    return None

@@ -13,7 +13,7 @@ from typing import Any
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
 from headwater.sources.postgres.sessions import Connection, speaking
-from headwater.sources.postgres.shape import quoted, table_name
+from headwater.sources.postgres.shape import quoted, read_columns, table_name
 from headwater.sources.source import Reads
 
 _PREPARED = "headwater_prepared"
@@ -94,9 +94,10 @@ def reads_of(db: Connection, sql: str) -> Reads:
         _refuse_catalogs(db, actions, sql)
         _refuse_unwatched(depends, actions, sql)
         functions = _functions(db, actions, sql)
-        names = _names(db, view)
+        typed = read_columns(db, view)
         masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
-        return Reads(names, masks, functions, row_by_row=len(oids) == 1 and not _gathers(actions))
+        alone = len(oids) == 1 and not _gathers(actions)
+        return Reads(tuple(column.name for column in typed), masks, functions, alone, typed)
     finally:
         db.execute("ROLLBACK")
 
@@ -133,11 +134,6 @@ def _viewed(db: Connection, sql: str, query: str) -> int:
     row = db.execute(f"SELECT 'pg_temp.{_VIEW}'::regclass::oid::int8").fetchone()
     assert row is not None
     return int(row[0])
-
-
-def _names(db: Connection, view: int) -> tuple[str, ...]:
-    sql = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 ORDER BY attnum"
-    return tuple(name for (name,) in db.execute(sql, (view,)))
 
 
 def _gathers(action: str) -> bool:

@@ -12,7 +12,7 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value, pack_any
 from headwater.sources.postgres.grounds import Grounds, read_grounds
 from headwater.sources.postgres.sessions import Connection
-from headwater.sources.postgres.types import Defined, Types
+from headwater.sources.postgres.types import BUILT_IN, Defined, Types
 
 OURS = "headwater"  # the schema, and the first word of every name of ours
 _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
@@ -148,6 +148,12 @@ def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, 
         parts[parent].add(part)
     grounds = read_grounds(db, found["oids"])
     return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]], grounds[row[0]]) for row in rows}
+
+
+def read_columns(db: Connection, oid: int) -> tuple[Column, ...]:
+    """Those of one relation, which may be a view. Types that somebody made are not looked into."""
+    fields = db.execute(_FIELDS, {"oids": [oid]}).fetchall()
+    return tuple(column_of(_field(field, BUILT_IN)) for _, *field in fields)
 
 
 def _field(raw: Sequence[Any], types: Types) -> Field:
