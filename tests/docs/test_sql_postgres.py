@@ -16,11 +16,11 @@ _SCHEMA = (
     "CREATE TABLE customers (id int PRIMARY KEY, name text, city text COLLATE ucs_basic, "  # every server has that one
     "token uuid)",
     "CREATE TABLE orders (id bigint PRIMARY KEY, customer int, quantity int, price float8, total numeric(9,2), "
-    "note varchar(20), paid bool, token uuid, day date, placed timestamptz, about jsonb)",
+    "note varchar(20), paid bool, token uuid, day date, placed timestamptz, about jsonb, tags text[])",
     "INSERT INTO customers SELECT n, 'name ' || n, 'Porto', md5(n::text)::uuid FROM generate_series(1, 9) n",
     "INSERT INTO orders SELECT n, 10 - n, n, 2.6, n, 'n', true, md5(n::text)::uuid, '2024-01-01'::date + n, "
     "'2024-01-01 12:00+02'::timestamptz + n * '1 hour'::interval, "
-    "jsonb_build_object('size', n, 'gift', n > 3) FROM generate_series(1, 8) n",
+    "jsonb_build_object('size', n, 'gift', n > 3), ARRAY['gift', 'late'] FROM generate_series(1, 8) n",
 )
 
 

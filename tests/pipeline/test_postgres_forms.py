@@ -23,6 +23,7 @@ _SCHEMA = (
     'CREATE TABLE books (id bigint PRIMARY KEY, author int, title varchar(20) COLLATE "C", price float8, pages int, '
     "worth numeric, sold bool, day date)",
     "CREATE TABLE notes (author int, line text)",
+    "CREATE TABLE tagged (id int PRIMARY KEY, tags text[], pages int[], days date[])",
     "ALTER TABLE notes REPLICA IDENTITY FULL",
 )
 _COLLECTED = (
@@ -45,7 +46,21 @@ _COLLECTED = (
     "GROUP BY author",
     "SELECT count(DISTINCT title) AS n, sum(DISTINCT pages) AS s, avg(DISTINCT pages) AS a FROM books WHERE author = 2",
 )
-_QUERIES = (*_COLLECTED,)
+_ARRAYS = (
+    "SELECT id, tags[1] AS first, pages[2] + 1 AS next FROM tagged WHERE 'a' = ANY (tags)",
+    "SELECT id FROM tagged WHERE tags @> ARRAY['a'] AND NOT pages && '{3}' ORDER BY cardinality(pages), id LIMIT 3",
+    "SELECT b.id, t.id AS tagged FROM books b JOIN tagged t ON b.title = ANY (t.tags)",
+    "SELECT b.id, t.id AS tagged FROM books b LEFT JOIN tagged t ON t.pages[1] = b.pages AND b.day = ANY (t.days)",
+    "SELECT tags, count(*) AS n FROM tagged GROUP BY tags",
+    "SELECT DISTINCT pages FROM tagged WHERE array_length(pages, 1) > 0",
+    "SELECT a.id, b.id AS other FROM tagged a JOIN tagged b ON b.tags = a.tags AND b.id > a.id",
+    "SELECT pages FROM tagged UNION SELECT array_agg(pages) FROM books GROUP BY author",
+    "SELECT id, array_to_string(tags, '/') AS path, EXISTS (SELECT 1 FROM books b WHERE b.pages = ANY (t.pages)) AS e "
+    "FROM tagged t",
+    "SELECT id FROM tagged WHERE pages IN ('{1,2}', '{}') OR days[1] > '2024-01-01'",
+    "SELECT t.pages[1] AS one FROM (SELECT author, array_agg(pages ORDER BY id) AS pages FROM books GROUP BY author) t",
+)
+_QUERIES = (*_COLLECTED, *_ARRAYS)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -95,6 +110,16 @@ def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) ->
             ),
         )
         db.execute("INSERT INTO notes VALUES (%s, %s)", (chance.randrange(3), chance.choice(["p", "q", None])))
+        db.execute(
+            "INSERT INTO tagged VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET tags = excluded.tags, "
+            "pages = excluded.pages",
+            (
+                chance.randrange(8),
+                chance.choice([[], ["a"], ["b", None], ["a", "é", "b"], None]),
+                chance.choice([[], [1, 2], [2, None], [[1, 2], [3, 3]], None]),
+                chance.choice(["{2024-02-29}", "{infinity,NULL}", None]),
+            ),
+        )
     db.execute("DELETE FROM books WHERE id = %s", (chance.randrange(12),))
     db.execute("DELETE FROM notes WHERE author = %s", (chance.randrange(6),))
     db.execute("UPDATE books SET pages = pages + 1 WHERE author = %s", (chance.randrange(3),))

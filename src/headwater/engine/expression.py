@@ -40,6 +40,7 @@ _PYTHON = {
     Type.INTERVAL: (Interval,),
     Type.UUID: (UUID,),
     Type.JSON: (Verbatim,),
+    Type.OTHER: (tuple, Verbatim),
 }
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.postgres_arrays import MEMBERSHIP
+from headwater.engine.postgres_arrays import STRICT as STRICT_ARRAYS
 from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_functions import (
     BOUNDS,
@@ -41,7 +43,7 @@ from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.kinds import kind_of
 
 Run = Callable[[Row], Any]
-_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON}
+_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON, **STRICT_ARRAYS}
 _MEASURE = attrgetter("measure_us")
 
 
@@ -238,6 +240,14 @@ def _ordered(run: Run) -> Run:
     return lambda row: None if (value := run(row)) is None else numeric_order_of(value)
 
 
+def _any(function: Callable[[Any, Any], bool | None]) -> Callable[[list[Run]], Run]:
+    def build(runs: list[Run]) -> Run:
+        needle, array = runs
+        return lambda row: function(needle(row), array(row))
+
+    return build
+
+
 def _coalesce(runs: list[Run]) -> Run:
     def run(row: Row) -> Any:
         return next((value for each in runs if (value := each(row)) is not None), None)
@@ -277,6 +287,7 @@ _SPECIAL: dict[str, Callable[[list[Run]], Run]] = {
     "interval is": _same(True, _MEASURE),
     "interval isnot": _same(False, _MEASURE),
     "in": _in,
+    **{name: _any(function) for name, function in MEMBERSHIP.items()},
     "coalesce": _coalesce,
     "greatest": _extreme(max),
     "least": _extreme(min),

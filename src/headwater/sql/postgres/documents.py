@@ -45,7 +45,7 @@ def question(sign: str, one: Expr, other: Expr) -> Expr | None:
         text = literal_text(other)
         known = kind_of(one) == "jsonb" and text is not None
         return Call("bool jsonb?text", (one, Const(text, Type.TEXT)), BOOLEAN) if known else None
-    alike = kind_of(one) == kind_of(other) == "jsonb"
+    alike = sign in QUESTIONS and kind_of(one) == kind_of(other) == "jsonb"
     return Call(f"bool jsonb{sign}jsonb", (one, other), BOOLEAN) if alike else None
 
 

@@ -50,9 +50,12 @@ _INTEGER_FORMS = tuple(Signature(f"{kind} abs", (kind,), kind) for kind in ("int
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "abs": (*_INTEGER_FORMS, Signature("float8 abs", ("float8",), "float8"), *_numeric("abs")),
     "age": tuple(Signature("interval age", (kind, kind), "interval") for kind in ("timestamp", "timestamptz")),
+    "array_length": (Signature("int4 array_length", ("array", "int4"), "int4"),),
+    "array_to_string": (Signature("array_to_string", ("array text", "text"), "text"),),
     "ascii": _all("ascii", "int4", "text"),
     "bit_length": _all("bit_length", "int4", "text"),
     "btrim": _all("btrim", "text", "text", "text text"),
+    "cardinality": (Signature("int4 cardinality", ("array",), "int4"),),
     "ceil": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
     "ceiling": (*_all("float8 ceil", "float8", "float8"), *_numeric("ceil")),
     "char_length": _LENGTH,

@@ -36,6 +36,7 @@ BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     "#>>": (OTHER, exp.JSONBExtractScalar),
     "@>": (OTHER, exp.ArrayContainsAll),
     "<@": (OTHER, exp.ArrayContainedBy),
+    "&&": (OTHER, exp.ArrayOverlaps),
     "?": (OTHER, exp.JSONBContains),
     "+": (SUM, exp.Add),
     "-": (SUM, exp.Sub),
@@ -74,11 +75,20 @@ class PostgresStatement(Statement):
         """`x::type`, `x COLLATE name` and `x AT TIME ZONE zone`."""
         if self._match(TokenType.DCOLON):
             return exp.Cast(this=this, to=self._type())
+        if self._match(TokenType.L_BRACKET):
+            return self._subscripted(this)
         if least <= COLLATE and self._match(TokenType.COLLATE):
             return exp.Collate(this=this, expression=self._name("a collation"))
         if least <= COLLATE and self._words("AT", "TIME", "ZONE"):
             return exp.AtTimeZone(this=this, zone=self._tier(COLLATE))
         return None
+
+    def _subscripted(self, this: exp.Expr) -> exp.Expr:
+        """`x[1]`; a slice is none."""
+        first, place = self._curr, self._tier(OR)
+        if not self._match(TokenType.R_BRACKET):
+            raise self._unsupported("a slice is", first)
+        return exp.Bracket(this=this, expressions=[place])
 
     def _words(self, *words: str) -> bool:
         """Whether these come next; then they are read."""

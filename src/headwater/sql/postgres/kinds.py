@@ -2,7 +2,8 @@
 
 A *kind* is a type by its short name: bool, int2, int4, int8, float8, text, uuid, date and their like. `text collate
 en_US` is text that is equal where its bytes are, and ordered as only the origin knows. `unknown` is a literal or
-parameter that takes the type of what it meets, `numeric 2` a number with two digits behind the point (see `numbers`).
+parameter that takes the type of what it meets, `numeric 2` a number with two digits behind the point (see `numbers`),
+`array int4` an array of integers.
 `other …` is what we pass on and do not compute with. A column and a cast carry their kind where SQLite's carry an
 affinity; of the rest it follows from how they are made.
 """
@@ -48,6 +49,7 @@ TYPES = {
     "jsonb": Type.JSON,
     "json": Type.JSON,
     "bpchar": Type.TEXT,
+    "array": Type.OTHER,
 }
 PLAIN = frozenset(
     {*INTEGERS, "bool", "text", "uuid", "bytea", *MOMENTS}
@@ -92,8 +94,31 @@ def kind_of_column(column: Column) -> str:
         return kind_of_declared(column.declared) or f"other {column.declared}"
     if column.type is Type.TEXT and column.collation == "BINARY" and column.declared not in _UNCOLLATED:
         return f"enum {column.declared}"
+    if (element := column.declared.removesuffix("[]")) != column.declared:
+        return _kind_of_array(column, element)
     kind = SPELLINGS.get(_PRECISION.sub("", column.declared))
     return kind if kind and column.type in (TYPES[kind], Type.INTEGER) else f"other {column.declared}"
+
+
+def _kind_of_array(column: Column, declared: str) -> str:
+    """Of elements of which equal ones look the same; arrays of others are passed on."""
+    if _VARCHAR.fullmatch(declared):
+        element = _kind_of_text(column)
+    else:
+        element = SPELLINGS.get(_PRECISION.sub("", declared), "")
+    return f"array {element}" if is_element(element) else f"other {column.declared}"
+
+
+def is_element(kind: str) -> bool:
+    return kind in PLAIN or is_text(kind)
+
+
+def is_array(kind: str) -> bool:
+    return kind.startswith("array ")
+
+
+def element_of(kind: str) -> str:
+    return kind.removeprefix("array ")
 
 
 def _kind_of_text(column: Column) -> str:
@@ -144,7 +169,14 @@ def _kind_of_value(value: Value) -> str:
             return _KINDS.get(type(value), "text")
 
 
-_KINDS: dict[type, str] = {UUID: "uuid", bytes: "bytea", date: "date", time: "time", Interval: "interval"}
+_KINDS: dict[type, str] = {
+    UUID: "uuid",
+    bytes: "bytea",
+    date: "date",
+    time: "time",
+    Interval: "interval",
+    tuple: "array",
+}
 
 
 def _kind_of_call(expr: Call) -> str:
@@ -188,7 +220,13 @@ def is_text(kind: str) -> bool:
 
 def is_plain(kind: str) -> bool:
     """Text of another collation too, but for its order."""
-    return kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind) or is_padded(kind)
+    return (
+        kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind) or is_padded(kind) or _is_plain_array(kind)
+    )
+
+
+def _is_plain_array(kind: str) -> bool:
+    return is_array(kind) and is_element(element_of(kind))
 
 
 def is_enum(kind: str) -> bool:

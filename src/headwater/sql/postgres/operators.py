@@ -19,7 +19,7 @@ from headwater.sql.grammar import Plus, Span
 from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.operators import bind_expr, is_aggregate
 from headwater.sql.parse import span
-from headwater.sql.postgres import numbers
+from headwater.sql.postgres import elements, numbers
 from headwater.sql.postgres.arrays import items_of
 from headwater.sql.postgres.documents import DOCUMENTS, literal_text, part, question
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
@@ -32,7 +32,9 @@ from headwater.sql.postgres.kinds import (
     REALS,
     SPELLINGS,
     common_kind,
+    element_of,
     fits,
+    is_array,
     is_enum,
     is_integer,
     is_plain,
@@ -71,6 +73,7 @@ _PARTS: dict[type[exp.Expr], str] = {
 _QUESTIONS: dict[type[exp.Expr], str] = {
     exp.ArrayContainsAll: "@>",
     exp.ArrayContainedBy: "<@",
+    exp.ArrayOverlaps: "&&",
     exp.JSONBContains: "?",
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -164,9 +167,20 @@ def _read(scope: Scope, expr: Expr, kind: str, at: Span | None) -> Expr:
         return Const(_TRUTHS[text.strip().lower()], BOOLEAN)
     if kind in READ and (value := read(text, kind)) is not None:
         return Const(value, type_of_kind(kind))
+    if is_array(kind) and (array := _read_array(scope, text, kind, at)) is not None:
+        return array
     if kind == "unknown":
         return expr
     raise scope.refusal(f"'{text}' as {_title(kind)} is not supported yet", at)
+
+
+def _read_array(scope: Scope, text: str, kind: str, at: Span | None) -> Expr | None:
+    element = element_of(kind)
+    return elements.read(text, kind, lambda item: _read(scope, _unknown(item), element, at))
+
+
+def _unknown(text: str) -> Expr:
+    return Cast(Const(text, Type.TEXT), "unknown", Type.TEXT)
 
 
 def _real(scope: Scope, text: str, at: Span | None) -> Const:
@@ -223,7 +237,7 @@ def column(scope: Scope, node: exp.Column) -> Bound:
 
 def literal(scope: Scope, node: exp.Literal) -> Bound:
     if node.is_string:
-        return Bound(Cast(Const(node.name, Type.TEXT), "unknown", Type.TEXT))
+        return Bound(_unknown(node.name))
     return _number(node.name)
 
 
@@ -335,7 +349,7 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     """A constant ends up on the right. Doubles are compared by their own: NaN equals itself and is the largest."""
     if (padded := _filled(name, left.expr, right.expr)) is not None:
         return Bound(padded)
-    one, other = _widened(*_unfilled(left.expr, right.expr))
+    one, other = elements.alike(*_widened(*_unfilled(left.expr, right.expr)))
     kinds = {kind_of(one), kind_of(other)} - {"unknown"}
     if kind_of(one) == kind_of(other) == "float4":
         return Bound(Call(f"float8 {name}", (one, other), BOOLEAN))
@@ -406,12 +420,15 @@ def taken(scope: Scope, node: exp.Binary) -> Bound:
 
 
 def asked(scope: Scope, node: exp.Binary) -> Bound:
-    """What a document holds."""
+    """What a document or an array holds."""
     sign = _QUESTIONS[type(node)]
     one, other = (bind_expr(scope, side).expr for side in (node.this, node.expression))
     if sign != "?" and "jsonb" in (kind_of(one), kind_of(other)):
         one, other = (coerced(scope, side, "jsonb", span(node)) for side in (one, other))
-    found = question(sign, one, other)
+    array = next(filter(is_array, (kind_of(one), kind_of(other))), None)
+    if array is not None:
+        one, other = (coerced(scope, side, array, span(node)) for side in elements.alike(one, other))
+    found = question(sign, one, other) if array is None else elements.question(sign, one, other)
     if found is None:
         raise scope.refusal(f"{sign} of {_title(kind_of(one))} is not supported yet", span(node))
     return Bound(found)
@@ -429,8 +446,10 @@ def membership(scope: Scope, node: exp.In) -> Bound:
     needle = bind_expr(scope, node.this)
     if node.args.get("query"):
         return clause(scope, node).contains(scope, node, needle)
-    at = span(node)
-    items = node.expressions if not node.args.get("field") else array_items(scope, node.args["field"])
+    at, array = span(node), node.args.get("field")
+    if array is not None and not _is_listed(array):
+        return Bound(_element(scope, needle.expr, bind_expr(scope, array).expr, at))
+    items = node.expressions if array is None else array_items(scope, array)
     tests = [compare(scope, "=", needle, bind_expr(scope, item), at).expr for item in items]
     values = [test.args[1] for test in tests if isinstance(test, Call) and test.name == "="]
     if len(values) == len(tests) and all(isinstance(value, Const) for value in values):
@@ -438,6 +457,39 @@ def membership(scope: Scope, node: exp.In) -> Bound:
         assert isinstance(first, Call)
         return Bound(Call("in", (first.args[0], *values), BOOLEAN))
     return Bound(_typed(chain("or", tests)))
+
+
+def _is_listed(array: exp.Expr) -> bool:
+    """Whether it stands in the text, element by element."""
+    inner = array.this if isinstance(array, exp.Cast) else array
+    return isinstance(inner, exp.Array | exp.Placeholder | exp.Literal)
+
+
+def _element(scope: Scope, needle: Expr, array: Expr, at: Span | None) -> Expr:
+    element = element_of(kind_of(array))
+    if kind_of(needle) == "unknown" and is_array(kind_of(array)):
+        needle = coerced(scope, needle, element, at)
+    found = elements.membership(needle, array)
+    if found is None:
+        raise scope.refusal(f"ANY of {_title(kind_of(array))} is not supported yet", at)
+    return found
+
+
+def array(scope: Scope, node: exp.Array) -> Bound:
+    """Of constants."""
+    items = alike(scope, [bind_expr(scope, item).expr for item in node.expressions], span(node))
+    found = elements.constant(items, common_kind(items) or "text") if items else None
+    if found is None:
+        raise scope.refusal("this array is not supported yet", span(node), "write it as a text: '{1,2}'")
+    return Bound(found)
+
+
+def subscripted(scope: Scope, node: exp.Bracket) -> Bound:
+    one, place = (bind_expr(scope, each).expr for each in (node.this, *node.expressions))
+    found = elements.subscript(one, place)
+    if found is None:
+        raise scope.refusal(f"an element of {_title(kind_of(one))} is not supported yet", span(node))
+    return Bound(found)
 
 
 def array_items(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
@@ -608,10 +660,14 @@ def _function(scope: Scope, node: exp.Anonymous, args: Sequence[Expr]) -> Expr:
     for signature in FUNCTIONS.get(node.name, ()):
         if len(signature.takes) == len(args) and all(map(_fits, args, signature.takes)):
             pairs = zip(args, signature.takes, strict=True)
-            fitted = tuple(coerced(scope, arg, _plain(kind), span(node)) for arg, kind in pairs)
+            fitted = tuple(_fitted(scope, arg, kind, span(node)) for arg, kind in pairs)
             return Call(signature.name, fitted, type_of_kind(signature.gives))
     told = ", ".join(_title(kind_of(arg)) for arg in args)
     raise scope.refusal(f"the function {node.name}({told}) is not supported yet", span(node), "the origin computes it")
+
+
+def _fitted(scope: Scope, arg: Expr, kind: str, at: Span | None) -> Expr:
+    return arg if kind.startswith("array") else coerced(scope, arg, _plain(kind), at)
 
 
 def _fits(arg: Expr, kind: str) -> bool:
@@ -620,6 +676,8 @@ def _fits(arg: Expr, kind: str) -> bool:
     own = kind_of(arg)
     if kind in UNITS:
         return literal_text(arg) in UNITS[kind]
+    if kind.startswith("array"):
+        return is_array(own) and (kind == "array" or is_text(element_of(own)))
     if own == "unknown":
         return _plain(kind) == "text"
     if kind == "timestamptz":
@@ -700,6 +758,8 @@ RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     **dict.fromkeys(_SIGNS, comparison),
     **dict.fromkeys(_PARTS, taken),
     **dict.fromkeys(_QUESTIONS, asked),
+    exp.Array: array,
+    exp.Bracket: subscripted,
     exp.Is: identity,
     exp.Not: negation,
     exp.In: membership,

@@ -24,6 +24,7 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.JSONBExtractScalar: "#>>",
     exp.ArrayContainsAll: "@>",
     exp.ArrayContainedBy: "<@",
+    exp.ArrayOverlaps: "&&",
     exp.JSONBContains: "?",
 }
 
@@ -72,6 +73,9 @@ class PostgresWriter(Writer):
     def _array(self, node: exp.Array) -> str:
         return f"ARRAY[{self._list(node.expressions)}]"
 
+    def _subscripted(self, node: exp.Bracket) -> str:
+        return f"({self.write(node.this)})[{self._list(node.expressions)}]"
+
     def _called(self, node: exp.Anonymous) -> str:
         if node.name != "extract":
             return super()._call(node)
@@ -118,6 +122,7 @@ _WRITERS: dict[type[exp.Expr], Callable[[PostgresWriter, Any], str]] = {
     exp.AtTimeZone: PostgresWriter._zoned,
     exp.In: PostgresWriter._each,
     exp.Array: PostgresWriter._array,
+    exp.Bracket: PostgresWriter._subscripted,
     exp.Anonymous: PostgresWriter._called,
     exp.Table: PostgresWriter._located,
     Joined: PostgresWriter._crossed,
