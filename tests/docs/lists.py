@@ -55,6 +55,7 @@ _PREDICATES = {
     "#> 'constant'": "{a} #> '{{a,b}}'",
     "#>> 'constant'": "{a} #>> '{{a,b}}'",
     "? 'constant'": "{a} ? 'a'",
+    "SIMILAR TO 'constant'": "{a} SIMILAR TO 'a%'",
     "~ 'constant'": "{a} ~ '^a'",
     "~* 'constant'": "{a} ~* '^a'",
     "NOT": "NOT {a}",

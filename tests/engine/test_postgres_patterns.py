@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headwater.sql.postgres.patterns import translated
+from headwater.sql.postgres.patterns import spelled_out, translated
 from tests.engine.against_postgres import Against, against
 from tests.support.fuzz import MULTIPLIER, tries
 from tests.support.postgres import VERSIONS, Servers
@@ -55,16 +55,27 @@ _REFUSED = (
 )
 
 
+_SIMILAR = (*_PIECES, *"ab%%__|()", "\\%", "\\_", "\\|", "\\(")
+
+
 def _patterns() -> list[str]:
     chance = random.Random(5)
     made = ["".join(chance.choices(_PIECES, k=chance.randrange(1, 6))) for _ in range(400 * MULTIPLIER)]
     return [pattern for pattern in dict.fromkeys([*_SURE, *made]) if translated(pattern) is not None]
 
 
+def _similar() -> list[str]:
+    chance = random.Random(6)
+    made = ["".join(chance.choices(_SIMILAR, k=chance.randrange(1, 6))) for _ in range(400 * MULTIPLIER)]
+    known = ((pattern, spelled_out(pattern)) for pattern in dict.fromkeys(made))
+    return [pattern for pattern, regular in known if regular is not None and translated(regular) is not None]
+
+
 def _expressions() -> Iterator[str]:
     for place, pattern in enumerate(_patterns()):
         sign = ("~", "~*", "!~", "!~*")[place % 4]
         yield f"t {sign} '{pattern}'"
+    yield from (f"t SIMILAR TO '{pattern}'" for pattern in _similar())
 
 
 _LETTERS = st.sampled_from(

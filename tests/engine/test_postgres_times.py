@@ -49,9 +49,35 @@ _CAST = [
     *(f"{x}::text" for x in ("d", "s", "y", "c", "i")),
     *("s AT TIME ZONE 'UTC'", "i::text || d", "concat(s, ' ', y)", "isfinite(d)", "isfinite(s)", "isfinite(y)"),
 ]
+_FORMATS = (
+    *("YYYY-MM-DD", "YYYY-MM-DD HH24:MI:SS", "DD.MM.YY", "YYYYMMDD", "yyyy/mm/dd hh:mi am", "HH12:MI:SS.MS PM", "US"),
+    *(
+        "Mon DD, YYYY",
+        "FMMonth FMDD",
+        "Month",
+        "MONTH",
+        "month",
+        "MON",
+        "mon",
+        "Day",
+        "DAY",
+        "day",
+        "Dy DY dy",
+        "FMDay",
+    ),
+    *(
+        "IYYY-IW-ID",
+        "DDD D Q WW",
+        'YYYY-MM-DD"T"HH24:MI:SS"Z"',
+        "FMHH24:FMMI FMMS FMUS",
+        "FMYYYY FMYY FMDDD",
+        "HH24MISSMS",
+    ),
+)
 _ARGUMENTS = {
     **{"date": ("d", "e"), "timestamp": ("s", "t"), "timestamptz": ("y", "z", "d"), "time": ("c", "k")},
     **{"interval": ("i", "j"), "int4": ("n", "m", "n % 5000")},
+    "format": tuple(f"'{format}'" for format in _FORMATS),
     **{unit: tuple(f"'{word}'" for word in sorted(words)) for unit, words in UNITS.items()},
 }
 

@@ -60,7 +60,13 @@ _ARRAYS = (
     "SELECT id FROM tagged WHERE pages IN ('{1,2}', '{}') OR days[1] > '2024-01-01'",
     "SELECT t.pages[1] AS one FROM (SELECT author, array_agg(pages ORDER BY id) AS pages FROM books GROUP BY author) t",
 )
-_QUERIES = (*_COLLECTED, *_ARRAYS)
+_WRITTEN = (
+    "SELECT b.id, a.name FROM books b JOIN authors a ON b.title LIKE '%' || a.name COLLATE \"C\" || '%'",
+    "SELECT id FROM books WHERE title SIMILAR TO '(a|é)%' OR title NOT LIKE title || '_'",
+    "SELECT to_char(day, 'YYYY-MM') AS month, string_agg(title, ',') AS titles FROM books GROUP BY 1",
+    "SELECT id, to_char(day, 'FMDay, DD Mon') AS day FROM books WHERE to_char(day, 'Q') = '1'",
+)
+_QUERIES = (*_COLLECTED, *_ARRAYS, *_WRITTEN)
 
 
 @pytest.fixture(params=VERSIONS)

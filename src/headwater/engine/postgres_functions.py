@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -266,10 +266,18 @@ def _pattern(pattern: str, escape: str, folded: bool) -> re.Pattern[str]:
     out, rest = [], iter(pattern)
     for character in rest:
         if character == escape:
-            out.append(re.escape(next(rest)))
+            out.append(re.escape(_escaped(rest)))
         else:
             out.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
     return re.compile("".join(out), re.DOTALL | (re.IGNORECASE | re.ASCII if folded else re.RegexFlag(0)))
+
+
+def _escaped(rest: Iterator[str]) -> str:
+    """PostgreSQL says so only of texts that match as far as that."""
+    following = next(rest, None)
+    if following is None:
+        raise Failed("LIKE pattern must not end with escape character")
+    return following
 
 
 def _like(text: str, pattern: str, escape: str = "\\") -> bool:

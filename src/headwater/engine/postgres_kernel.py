@@ -15,6 +15,7 @@ import pyarrow as pa
 from headwater.engine.postgres_arrays import MEMBERSHIP
 from headwater.engine.postgres_arrays import STRICT as STRICT_ARRAYS
 from headwater.engine.postgres_errors import Failed
+from headwater.engine.postgres_formats import to_char
 from headwater.engine.postgres_functions import (
     BOUNDS,
     STRICT,
@@ -43,7 +44,7 @@ from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.postgres.kinds import kind_of
 
 Run = Callable[[Row], Any]
-_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON, **STRICT_ARRAYS}
+_STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON, **STRICT_ARRAYS, "text to_char": to_char}
 _MEASURE = attrgetter("measure_us")
 
 

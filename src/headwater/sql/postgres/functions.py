@@ -1,7 +1,8 @@
 """The functions of PostgreSQL whose results we know exactly: what they take, what they give. Values only.
 
 `text!` is text under the collation C: elsewhere letters have their case by rules of the origin's own. What depends on
-the machine's mathematics (`sin`, `power`, …) is not here. A kind of `UNITS` is a constant: one of these words.
+the machine's mathematics (`sin`, `power`, …) is not here. A kind of `UNITS` is a constant: one of these words. So is a
+`format` of moments, where we know what it means.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "strpos": _all("strpos", "int4", "text text"),
     "substr": _all("substr", "text", "text int4", "text int4 int4"),
     "substring": _all("substr", "text", "text int4", "text int4 int4"),
+    "to_char": tuple(Signature("text to_char", (kind, "format"), "text") for kind in ("timestamp", "timestamptz")),
     "translate": _all("translate", "text", "text text text"),
     "trim": _all("btrim", "text", "text"),
     "trim_scale": _numeric("trim_scale"),

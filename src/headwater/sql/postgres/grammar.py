@@ -44,7 +44,7 @@ BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     "/": (PRODUCT, exp.Div),
     "%": (PRODUCT, exp.Mod),
 }
-_MATCHES = ("IN", "LIKE", "ILIKE", "BETWEEN")
+_MATCHES = ("IN", "LIKE", "ILIKE", "SIMILAR TO", "BETWEEN")
 _RESERVED = words(
     """ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN CONSTRAINT CREATE
     CURRENT_CATALOG CURRENT_DATE CURRENT_ROLE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DEFAULT DEFERRABLE DESC
@@ -127,14 +127,14 @@ class PostgresStatement(Statement):
         token = self._curr
         if not token or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
             return ""
-        return token.text.upper()
+        return _upper(token)
 
     def _predicate(self, this: exp.Expr, least: int) -> exp.Expr | None:
         first, word = self._curr, self._operator()
         if least <= IS and word in ("IS", "ISNULL", "NOTNULL"):
             self._advance()
             return self._is(this) if word == "IS" else self._negated(word == "NOTNULL", _null(this))
-        negated = word == "NOT" and self._next.text.upper() in _MATCHES
+        negated = word == "NOT" and _upper(self._next) in _MATCHES
         if least > MATCH or not (negated or word in _MATCHES):
             return None
         self._advance(2 if negated else 1)
@@ -145,13 +145,15 @@ class PostgresStatement(Statement):
         return exp.Not(this=node) if negated else node
 
     def _matching(self, this: exp.Expr) -> exp.Expr:
-        match self._prev.text.upper():
+        match _upper(self._prev):
             case "IN":
                 return self._in(this)
             case "BETWEEN":
                 low = self._tier(OTHER)
                 self._expect(TokenType.AND, "AND after BETWEEN")
                 return _between(this, low, self._tier(OTHER))
+            case "SIMILAR TO":
+                return exp.SimilarTo(this=this, expression=self._tier(OTHER))
             case word:
                 node = exp.Like if word == "LIKE" else exp.ILike
                 like = node(this=this, expression=self._tier(OTHER))
@@ -467,6 +469,11 @@ _NO_NAMES = (
     TokenType.NATIONAL_STRING,
     TokenType.RAW_STRING,
 )
+
+
+def _upper(token: Token) -> str:
+    """One token may be two words, with any blanks between them."""
+    return " ".join(str(token.text).upper().split())
 
 
 def _between(this: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:

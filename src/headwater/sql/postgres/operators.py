@@ -22,6 +22,7 @@ from headwater.sql.parse import span
 from headwater.sql.postgres import elements, numbers
 from headwater.sql.postgres.arrays import items_of
 from headwater.sql.postgres.documents import DOCUMENTS, literal_text, part, question
+from headwater.sql.postgres.formats import pieces
 from headwater.sql.postgres.functions import FUNCTIONS, UNITS
 from headwater.sql.postgres.kinds import (
     BOOLEAN,
@@ -46,7 +47,7 @@ from headwater.sql.postgres.kinds import (
 from headwater.sql.postgres.numbers import is_numeric
 from headwater.sql.postgres.padded import MARK, filled, is_padded, stripped
 from headwater.sql.postgres.padded import as_text as as_unpadded
-from headwater.sql.postgres.patterns import CLASSES, translated
+from headwater.sql.postgres.patterns import CLASSES, spelled_out, translated
 from headwater.sql.postgres.reading import READ, read
 from headwater.sql.postgres.times import CASTS, DATED, TIMES, comparable, moved, summed
 from headwater.sql.scope import Bound, Scope
@@ -525,9 +526,13 @@ def like(scope: Scope, node: exp.Expr, escape: exp.Expr | None = None) -> Bound:
     value = coerced(scope, value, "text", span(node))
     if not is_text(kind_of(value)) or (name == "ilike" and kind_of(value) != "text"):
         raise scope.refusal(f"{name.upper()} of {_title(kind_of(value))} is not supported yet", span(node))
-    constants = [_constant_text(scope, each, span(node)) for each in (pattern, *_escape(scope, escape))]
-    check_pattern(scope, *(str(each.value) for each in constants), at=span(node))
-    return Bound(Call(name, (value, *constants), BOOLEAN))
+    escapes = [_constant_text(scope, each, span(node)) for each in _escape(scope, escape)]
+    if isinstance(settled(pattern), Const):
+        pattern = _constant_text(scope, pattern, span(node))
+        check_pattern(scope, *(str(each.value) for each in (pattern, *escapes)), at=span(node))
+    elif common_kind([value, pattern]) is None or not is_text(kind_of(pattern)):
+        raise scope.refusal(f"a pattern of {_title(kind_of(pattern))} is not supported yet", span(node))
+    return Bound(Call(name, (value, pattern, *escapes), BOOLEAN))
 
 
 def _escape(scope: Scope, node: exp.Expr | None) -> list[Expr]:
@@ -563,6 +568,15 @@ def matched(scope: Scope, node: exp.Binary) -> Bound:
         raise scope.refusal("this regular expression is not supported yet", span(node), "use LIKE")
     name = "bool matches folded" if folded else "bool matches"
     return Bound(Call(name, (value, Const(known, Type.TEXT)), BOOLEAN))
+
+
+def similar(scope: Scope, node: exp.SimilarTo) -> Bound:
+    value, pattern = bind_expr(scope, node.this).expr, literal_text(bind_expr(scope, node.expression).expr)
+    regular = spelled_out(pattern) if pattern is not None else None
+    known = translated(regular) if regular is not None else None
+    if known is None or not is_text(kind_of(value)):
+        raise scope.refusal("this pattern of SIMILAR TO is not supported yet", span(node), "use LIKE")
+    return Bound(Call("bool matches", (value, Const(known, Type.TEXT)), BOOLEAN))
 
 
 def escaped(scope: Scope, node: exp.Escape) -> Bound:
@@ -676,6 +690,8 @@ def _fits(arg: Expr, kind: str) -> bool:
     own = kind_of(arg)
     if kind in UNITS:
         return literal_text(arg) in UNITS[kind]
+    if kind == "format":
+        return (text := literal_text(arg)) is not None and pieces(text) is not None
     if kind.startswith("array"):
         return is_array(own) and (kind == "array" or is_text(element_of(own)))
     if own == "unknown":
@@ -695,7 +711,7 @@ def _fits(arg: Expr, kind: str) -> bool:
 
 def _plain(kind: str) -> str:
     """As the type of an argument."""
-    return "text" if kind in UNITS else kind.rstrip("!")
+    return "text" if kind in UNITS or kind == "format" else kind.rstrip("!")
 
 
 def _base(kind: str) -> str:
@@ -766,6 +782,7 @@ RULES: dict[type[exp.Expr], Callable[[Scope, Any], Bound]] = {
     exp.Between: between,
     exp.Like: like,
     exp.ILike: like,
+    exp.SimilarTo: similar,
     exp.Escape: escaped,
     **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), matched),
     exp.Collate: collate,

@@ -21,6 +21,8 @@ _TOKEN = re.compile(
 _EDGES = {"^": r"\A", "$": r"\Z", "|": "|"}
 _ENDLESS_MAX = 3  # of `*`, `+` and `{2,}`: each may try every place
 CLASSES = re.compile(r"\\[dws]")
+_SIMILAR = re.compile(r"(?P<list>\[[^\[\]\\]+\])|\\(?P<escaped>[^\w\s\"])|(?P<one>[^\\\[\]])", re.S)
+_SIGNS = {"%": ".*", "_": ".", ".": r"\.", "^": r"\^", "$": r"\$"}
 
 
 def translated(pattern: str) -> str | None:
@@ -37,6 +39,19 @@ def translated(pattern: str) -> str | None:
         place = found.end()
     whole = "".join(out)
     return whole if _is_sound(whole, pattern) else None
+
+
+def spelled_out(similar: str) -> str | None:
+    """The pattern of SIMILAR TO as a regular expression of PostgreSQL's; None where it is none that is known here."""
+    out, place = list[str](), 0
+    while place < len(similar):
+        found = _SIMILAR.match(similar, place)
+        if found is None:
+            return None
+        one = found["one"]
+        out.append(found[0] if one is None else _SIGNS.get(one, one))
+        place = found.end()
+    return f"^({''.join(out)})$" if out else None
 
 
 def _piece(found: re.Match[str]) -> str:

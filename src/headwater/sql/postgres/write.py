@@ -16,6 +16,7 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
     exp.ILike: "ILIKE",
+    exp.SimilarTo: "SIMILAR TO",
     exp.RegexpLike: "~",
     exp.RegexpILike: "~*",
     exp.JSONExtract: "->",
