@@ -11,7 +11,7 @@ import pytest
 
 import headwater
 from headwater.model.change import Transaction
-from headwater.model.errors import LimitExceeded, SourceError
+from headwater.model.errors import LimitExceeded, SourceError, SqlError
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.keeping import rows_of
 from headwater.sources.postgres.origin import PostgresSource
@@ -19,6 +19,7 @@ from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.source import Lost, SchemaChange
 from tests.sources.replica import drained
+from tests.support.databases import rows
 from tests.support.postgres import VERSIONS, Servers
 
 
@@ -224,3 +225,19 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
     source.close()
     [end] = [item for item in told if isinstance(item, SchemaChange)]
     assert end.reason.startswith("too much was kept for us")
+
+
+@pytest.mark.parametrize("behind", ["DROP TABLE victim", "COMMIT; DROP TABLE victim; BEGIN", "ROLLBACK; TRUNCATE t"])
+@pytest.mark.parametrize("sql", ["SELECT id FROM t", "SELECT id, row_number() OVER () AS n FROM t", "DEALLOCATE ALL"])
+def test_what_is_behind_a_semicolon_is_never_run(url: str, tmp_path: Path, sql: str, behind: str) -> None:
+    """Whoever might subscribe could drop a table: the statement was read together with what was behind it."""
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        other.execute("INSERT INTO t VALUES (1)")
+        other.execute("CREATE TABLE victim (id int PRIMARY KEY)")
+        with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
+            for ask in (lambda text: db.query(text, live=True), db.query, db.explain):
+                with pytest.raises(SqlError):
+                    ask(f"{sql}; {behind}")
+            assert rows(db.query("SELECT id FROM t;", live=True)) == [{"id": 1}]
+        assert other.execute("SELECT to_regclass('victim')::text, (SELECT count(*) FROM t)").fetchone() == ("victim", 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
-from headwater.sources.postgres.sessions import Connection, speaking
+from headwater.sources.postgres.sessions import Connection, alone, speaking
 from headwater.sources.postgres.shape import quoted, read_columns, table_name
 from headwater.sources.source import Reads
 
@@ -55,11 +55,8 @@ _READERS = ("pg_", "has_", "query_to_xml", "table_to_xml", "schema_to_xml", "dat
 
 def prepared(db: Connection, sql: str) -> tuple[str, ...]:
     """The types of its parameters; `SqlError` in the origin's words where it will not."""
+    _read(db, f"PREPARE {_PREPARED} AS ", sql, sql)
     with speaking(sql):
-        try:
-            db.execute(f"PREPARE {_PREPARED} AS {sql}".encode(), prepare=False)
-        except Exception as error:
-            raise _moved(error, sql) from None
         row = db.execute(
             "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s", (_PREPARED,)
         ).fetchone()
@@ -68,17 +65,18 @@ def prepared(db: Connection, sql: str) -> tuple[str, ...]:
     return tuple(row[0])
 
 
-def _moved(error: Exception, sql: str) -> Exception:
-    """The place in the user's statement, not in ours."""
+def _read(db: Connection, before: str, query: str, sql: str) -> None:
+    """Lets the origin read a query behind some words of ours. The place of an error is that in the user's `sql`."""
     try:
-        with speaking(f"PREPARE {_PREPARED} AS {sql}"):
-            raise error
-    except SqlError as ours:
-        shift = len(f"PREPARE {_PREPARED} AS ")
-        at = (ours.at[0] - shift, ours.at[1] - shift) if ours.at is not None and ours.at[0] >= shift else None
-        return SqlError(ours.message, sql=sql, at=at, hint=ours.hint)
-    except Exception as other:
-        return other
+        alone(db, before + query)
+    except SqlError as error:
+        if "multiple commands" in error.message:
+            raise SqlError(
+                "expected one query, found several statements", sql=sql, hint="leave out what is behind the semicolon"
+            ) from None
+        at, shift = error.at, len(before)
+        here = (at[0] - shift, at[1] - shift) if at is not None and at[0] >= shift and sql.startswith(query) else None
+        raise SqlError(error.message, sql=sql, at=here, hint=error.hint) from None
 
 
 def reads_of(db: Connection, sql: str) -> Reads:
@@ -120,17 +118,15 @@ def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
 
 
 def _viewed(db: Connection, sql: str, query: str) -> int:
-    with speaking(sql):
-        try:
-            db.execute(f"CREATE TEMPORARY VIEW {_VIEW} AS {query}".encode())
-        except Exception as error:
-            words = str(error)
-            if "specified more than once" in words:
-                name = words.split('"')[1]
-                raise UnsupportedQuery(
-                    f"two columns are named {name}", sql=sql, hint="give one of them another name with AS"
-                ) from None
-            raise
+    try:
+        _read(db, f"CREATE TEMPORARY VIEW {_VIEW} AS ", query, sql)
+    except SqlError as error:
+        if "specified more than once" in error.message:
+            name = error.message.split('"')[1]
+            raise UnsupportedQuery(
+                f"two columns are named {name}", sql=sql, hint="give one of them another name with AS"
+            ) from None
+        raise
     row = db.execute(f"SELECT 'pg_temp.{_VIEW}'::regclass::oid::int8").fetchone()
     assert row is not None
     return int(row[0])

@@ -108,7 +108,7 @@ def answered(
     db: Connection, sql: str, params: Sequence[Any] = (), types: Callable[[Connection], Types] = lambda _: BUILT_IN
 ) -> tuple[tuple[str, ...], list[Row]]:
     """The columns and rows of a query with `$1` parameters. `types` are asked for where PostgreSQL's own do not do."""
-    result = _executed(db, sql, params)
+    result = _executed(db, sql, params) if params else alone(db, sql)
     if result.status != pq.ExecStatus.TUPLES_OK:
         raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
     fields = range(result.nfields)
@@ -123,6 +123,16 @@ def answered(
     ]
     rows: list[Row] = list(zip(*parsed, strict=True)) if parsed else [()] * result.ntuples
     return names, rows
+
+
+def alone(db: Connection, sql: str) -> Any:
+    """The result of one statement. What somebody put behind a semicolon is refused, and not run: by the protocol that
+    psycopg speaks where there are parameters."""
+    with speaking(sql):
+        result = db.pgconn.exec_params(sql.encode(), None)
+        if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            raise psycopg.errors.error_from_result(result)
+    return result
 
 
 def told(db: Connection, sql: str, params: Sequence[Any] = ()) -> None:
