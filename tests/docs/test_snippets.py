@@ -214,7 +214,7 @@ def _read_until(terminal: int, said: str) -> None:
 
 def _ended(process: subprocess.Popen[bytes], terminal: int) -> int:
     """Reads on meanwhile: a full terminal would hold it up."""
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + WAIT_S
     while process.poll() is None and time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.05)[0]:
             _read(terminal)
@@ -244,4 +244,4 @@ def _serving(shop: Path, port: str) -> Iterator[None]:
             yield
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(WAIT_S)

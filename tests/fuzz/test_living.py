@@ -3,8 +3,6 @@ Spark one worker killed half way through each database."""
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from tests.fuzz.living import Life, Origin
 from tests.fuzz.tally import OPERATORS
 from tests.fuzz.witness import witnessed
 from tests.support.fuzz import MULTIPLIER
+from tests.support.processes import kill_worker
 
 CHECKS = 20_000 * MULTIPLIER
 FIRST_SEED = 1000  # not one of those that the engine alone is tested with
@@ -56,14 +55,7 @@ def lived(case: Case, directory: Path, runner: str) -> Report:
     ):
         life = Life(case, db, origin)
         killed: list[int] = []
-        life.live(lambda: killed.append(killed_worker(db)) if runner == "spark" else None)
+        life.live(lambda: killed.append(kill_worker(db, 1)) if runner == "spark" else None)
         assert db.status()["failure"] is None
         assert not killed or killed[0] != db.status()["cells"][1]["pid"]
     return witnessed(life)
-
-
-def killed_worker(db: headwater.Database) -> int:
-    """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
-    victim = int(db.status()["cells"][1]["pid"])
-    os.kill(victim, signal.SIGKILL)
-    return victim

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
 from tests.support import shop
 from tests.support.oracle import Oracle, same_rows
-from tests.support.processes import eventually, spawn_writer
+from tests.support.processes import eventually, kill_worker, spawn_writer
 
 TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 WRITERS = (1, 2)
@@ -46,7 +44,7 @@ def test_every_transaction_of_two_writers_gives_the_oracles_rows(
         recorded = [Recorded(live) for live in lives]
         writers = [spawn_writer(path, number, TRANSACTIONS) for number in WRITERS]
         if runner == "spark" and cells == "2x1":
-            kill_worker(db)
+            lose_a_worker(db)
         for writer in writers:
             assert writer.wait(280) == 0
         end = db.position()
@@ -56,20 +54,11 @@ def test_every_transaction_of_two_writers_gives_the_oracles_rows(
     assert sorted(shares)[-10] >= 0.5, f"too quiet to prove much: {shares}"
 
 
-def kill_worker(db: headwater.Database) -> None:
+def lose_a_worker(db: headwater.Database) -> None:
     """One cell's Python worker goes while transactions come in; Spark gives the cell a new one."""
     eventually(lambda: db.status()["transactions"] > 20)
-    victim = eventually(lambda: killed(db))
+    victim = kill_worker(db, 1)
     eventually(lambda: db.status()["cells"][1]["pid"] != victim)
-
-
-def killed(db: headwater.Database) -> int | None:
-    """None where the cell had a new one already."""
-    victim = int(db.status()["cells"][1]["pid"])
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
-        return victim
-    return None
 
 
 def check(oracle: Oracle, marker: Recorded, recorded: list[Recorded]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from headwater.client.database import Database
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +95,19 @@ def spawn_writer(
     arguments = [str(path), *map(str, (writer, count, changes_max, pause_s))]
     command = [sys.executable, "-m", "tests.support.shop", *arguments]
     return subprocess.Popen(command, cwd=ROOT)
+
+
+def kill_worker(db: Database, cell: int) -> int:
+    """The process that runs a cell goes, in the middle of anything: its pid. Never one that had gone by itself."""
+
+    def killed() -> int | None:
+        pid = int(db.status()["cells"][cell]["pid"])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            return pid
+        return None
+
+    return int(eventually(killed))
 
 
 def eventually(what: Any, timeout_s: float = 120.0) -> Any:
