@@ -22,7 +22,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.sources.postgres.publishing import name_for
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
-from tests.support.databases import place, rows
+from tests.support.databases import Place, place, rows
 from tests.support.postgres import VERSIONS, Postgres, Servers
 from tests.support.processes import eventually, served
 from tests.support.proxy import Proxy
@@ -210,11 +210,23 @@ def test_a_slot_that_is_dropped_by_hand(
 ) -> None:
     """Followed by us or answered by the origin, here or over a WebSocket: the same live query goes on."""
     with place(way, tmp_path, url=url) as here:
-        resynced = Resynced.of(here.db.query(sql, live=True), monkeypatch)
-        with here.server.pipeline.capture.lock:  # nothing begins anew before something was lost
-            eventually(lambda: _slot_dropped(url))
-            _written(url, "DELETE FROM orders WHERE id = 3")
-        resynced.once(url, "slot")
+        _loses_its_slot(here, url, Resynced.of(here.db.query(sql, live=True), monkeypatch))
+
+
+@pytest.mark.spark
+@NEWEST
+def test_through_spark_too_a_slot_that_is_dropped_by_hand(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place("embedded", tmp_path, url=url, runner="spark", cells="2x1") as here:
+        _loses_its_slot(here, url, Resynced.of(here.db.query(SQL, live=True), monkeypatch))
+
+
+def _loses_its_slot(here: Place, url: str, resynced: Resynced) -> None:
+    with here.server.pipeline.capture.lock:  # nothing begins anew before something was lost
+        eventually(lambda: _slot_dropped(url))
+        _written(url, "DELETE FROM orders WHERE id = 3")
+    resynced.once(url, "slot")
 
 
 @pytest.mark.slow

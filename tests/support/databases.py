@@ -44,10 +44,16 @@ class Place:
 
 @contextlib.contextmanager
 def place(
-    way: str, data_dir: Path, *, url: str = "memory://", cells: str = "1x1", limits: Limits = DEFAULT
+    way: str,
+    data_dir: Path,
+    *,
+    url: str = "memory://",
+    runner: str = "inline",
+    cells: str = "1x1",
+    limits: Limits = DEFAULT,
 ) -> Iterator[Place]:
     """`way` is "embedded", or "ws" for a gateway on a free port."""
-    server = Server(url, runner="inline", data_dir=data_dir, grid=Grid.parse(cells), limits=limits)
+    server = Server(url, runner=runner, data_dir=data_dir, grid=Grid.parse(cells), limits=limits)
     if way == "embedded":
         server.start()
         with Database(lambda session: Embedded(server, session)) as db:
