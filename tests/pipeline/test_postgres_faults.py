@@ -218,7 +218,7 @@ def test_a_slot_that_is_dropped_by_hand(
 def test_through_spark_too_a_slot_that_is_dropped_by_hand(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with place("embedded", tmp_path, url=url, runner="spark", cells="2x1") as here:
+    with place("embedded", tmp_path, url=url, runner="spark") as here:
         _loses_its_slot(here, url, Resynced.of(here.db.query(SQL, live=True), monkeypatch))
 
 

@@ -14,7 +14,7 @@ from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.pipeline.plans import Plans
-from headwater.pipeline.records import Control, Schema, Subscribe, encode_control
+from headwater.pipeline.records import Control, Expel, Schema, Subscribe, encode_control
 from headwater.plan.planner import plan
 from tests.support.byhand import Works
 
@@ -275,6 +275,24 @@ def test_what_is_over_is_forgotten_before_anybody_can_read_of_it(make: Make, mon
     works.write("DROP TABLE t")
     works.run()
     assert known == [(2, {}, [])]  # that of the table, and that of the window which the origin answers
+
+
+def test_what_a_cell_cannot_get_past_is_forgotten_before_anybody_can_read_of_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = make()
+    planned = works.watched[works.subscribe("SELECT id, n FROM t")].planned
+    works.run()
+    pipeline, known = works.pipeline, []
+    append = pipeline._append
+
+    def noting(control: Control) -> int:
+        known.append(dict(pipeline._catalog.templates))
+        return append(control)
+
+    monkeypatch.setattr(pipeline, "_append", noting)
+    pipeline._expel(Expel(0, pipeline.log_offset - 1, planned.template.id, "a mistake of ours"))
+    assert known == [{}]
 
 
 def test_a_table_that_ends_while_the_log_cannot_be_written_ends_later(

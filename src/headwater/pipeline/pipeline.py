@@ -274,9 +274,9 @@ class Pipeline:
             self._catalog.write(self.layout.catalog)
 
     def _expel(self, expel: Expel) -> None:
-        """What a cell cannot get past ends there; who asks for it again begins anew."""
-        self._append(expel)
+        """What a cell cannot get past ends there; who asks for it again, as soon as that can be read, begins anew."""
         self._catalog.expel(expel.name)
+        self._append(expel)
         self._catalog.write(self.layout.catalog)
 
     def right_through(self, instance: int, to: int, position: int) -> int:
