@@ -27,6 +27,7 @@ from headwater.sources.postgres.runs import (
     concatenated,
     equal_to_the_bit,
     find,
+    taken,
 )
 from headwater.sources.postgres.types import Parse
 
@@ -174,16 +175,24 @@ class _Read:
         return found, found.asked
 
     def changes(self, touched: Ints) -> TableChanges:
+        if not (self.has_old.any() or self.needs_old.any()):
+            return self._inserted(touched)
         found, owners = self._found()
         pool = concatenated(self.keyed, [found.rows, self.old, self.new])
         old, new = self._places(found.rows.num_rows, owners)
         self._refuse_moved(pool, old, new)
         kept = np.ones(len(old), np.bool_)
         kept[_unchanged(pool, old, new)] = False
-        old, new = old[kept], new[kept]
-        images, diffs, starts = _interleaved(old, new)
-        begins = np.append(np.searchsorted(self.tx[kept], touched), len(old))
-        return TableChanges(self.keyed.capture.table, pool.take(pa.array(images)), diffs, starts, begins)
+        images, diffs, starts = _interleaved(old[kept], new[kept])
+        begins = np.append(np.searchsorted(self.tx[kept], touched), len(starts) - 1)
+        return TableChanges(self.keyed.capture.table, taken(pool, images), diffs, starts, begins)
+
+    def _inserted(self, touched: Ints) -> TableChanges:
+        """What `changes` gives where there is no row before: the images are those that were read."""
+        count = len(self.tx)
+        begins = np.append(np.searchsorted(self.tx, touched), count)
+        diffs, starts = np.ones(count, np.int8), np.arange(count + 1)
+        return TableChanges(self.keyed.capture.table, self.new, diffs, starts, begins)
 
     def _places(self, found: int, owners: Ints) -> tuple[Ints, Ints]:
         """Where among found, old and new rows the images of each change are; -1 where there is none."""
@@ -199,7 +208,7 @@ class _Read:
         """Rows that were sent whole may have had another key."""
         asked = np.flatnonzero(self.is_whole & self.has_new)
         if asked.size:
-            before, after = (_taken(pool, side[asked]) for side in (old, new))
+            before, after = (taken(pool, side[asked]) for side in (old, new))
             moved = np.zeros(len(old), np.bool_)
             moved[asked] = ~self.keyed.same(self.keyed.names(before), self.keyed.names(after))
             self._refuse(moved)
@@ -216,10 +225,6 @@ class _Read:
         rows = concatenated(self.keyed, [self.new, self.old])
         place = np.where(there, self.new_at[end], self.new.num_rows + self.old_at[end])
         return Run.of([Chunk(hash[last], there.astype(np.int32), place, rows)])
-
-
-def _taken(rows: pa.RecordBatch, at: Ints) -> pa.RecordBatch:
-    return rows.take(pa.array(at))
 
 
 def _unchanged(pool: pa.RecordBatch, old: Ints, new: Ints) -> Ints:
@@ -239,8 +244,10 @@ def _unchanged(pool: pa.RecordBatch, old: Ints, new: Ints) -> Ints:
 
 def _interleaved(old: Ints, new: Ints) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
     """Old image before new, change after change: the places of the images, their signs, where each change begins."""
-    pairs = np.stack([old, new], axis=1)
+    pairs = np.stack([old, new], axis=1).ravel()
     there = pairs >= 0
-    diffs = np.broadcast_to(np.array([-1, 1], np.int8), pairs.shape)[there]
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))])
-    return pairs[there], diffs, starts
+    signs = np.tile(np.array([-1, 1], np.int8), len(old))
+    if there.all():
+        return pairs, signs, np.arange(0, len(pairs) + 1, 2)
+    starts = np.append(0, np.cumsum(there)[1::2])
+    return pairs[there], signs[there], starts

@@ -19,7 +19,7 @@ import pyarrow as pa
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value, from_array, to_array
 from headwater.sources.postgres.captured import Captured, Held
-from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_rows
+from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_rows, together
 from headwater.sources.postgres.shelf import Shelf
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
@@ -180,8 +180,7 @@ class Keeping:
         """What would settle in two steps settles in one: fewer runs are to be searched until then."""
         runs = older.runs | newer.runs
         for oid in older.runs.keys() & newer.runs.keys():
-            both, keyed = [older.runs[oid], newer.runs[oid]], self.keyed(self.captures[oid])
-            runs[oid] = Run.of(merged(both, keyed, is_whole=False))
+            runs[oid] = together(older.runs[oid], newer.runs[oid], self.keyed(self.captures[oid]))
         return _Unsettled(older.first, newer.position, runs=runs)
 
     def rewrite(self, position: int, capture: Captured, rows: Sequence[Held]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,13 @@ from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
 from headwater.sources.postgres.captured import Captured, Held
 
 CHUNK_ROWS = 1 << 16  # of a chunk that a merge makes, about
+_DEAD = 2  # so many times more rows than keys are carried along
 _BINARY = "BINARY"
 _EXACT = frozenset(set(Type) - {Type.NUMERIC, Type.REAL, Type.INTERVAL, Type.JSON, Type.OTHER, Type.ANY})
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+_NONE: Ints = np.empty(0, np.int64)
 
 
 class Keyed:
@@ -117,23 +119,32 @@ class Chunk:
     def placed(self, at: Ints) -> Ints:
         return at if self.place is None else self.place[at]
 
-    def match(self, keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], part: Ints) -> Ints:
-        """For each of some keys its index here, or -1."""
-        at = self.hash.searchsorted(hash).astype(np.int64)
-        found = np.full(len(hash), -1, np.int64)
-        asked = np.flatnonzero(self._has(at, hash))
+    def match(self, keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], part: Ints) -> tuple[Ints, Ints]:
+        """Which of some keys, in order of their hashes, are here; and where."""
+        found = [(_NONE, _NONE)]
+        asked, at = self._first(hash)
         while asked.size:
-            agree = keyed.same(_taken(keyed.names(self.rows), self.placed(at[asked])), _taken(names, part[asked]))
-            found[asked[agree]] = at[asked[agree]]
-            asked = asked[~agree]  # another key of the same hash: the next one, perhaps
-            at[asked] += 1
-            asked = asked[self._has(at[asked], hash[asked])]
-        return found
+            agree = keyed.same(_columns(keyed.names(self.rows), self.placed(at)), _columns(names, part[asked]))
+            found.append((asked[agree], at[agree]))
+            asked, at = self._still(hash, asked[~agree], at[~agree] + 1)  # another key of the same hash
+        some, places = zip(*found, strict=True)
+        return np.concatenate(some), np.concatenate(places)
 
-    def _has(self, at: Ints, hash: Uint64s) -> Bools:
-        inside = at < len(self.hash)
-        inside[inside] = self.hash[at[inside]] == hash[inside]
-        return inside
+    def _first(self, hash: Uint64s) -> tuple[Ints, Ints]:
+        """Which of some hashes, in order, are here; and the first place of each. The fewer are sought in the more."""
+        if len(hash) <= len(self.hash):
+            at = self.hash.searchsorted(hash)
+            return self._still(hash, np.arange(len(hash)), at)
+        firsts = np.flatnonzero(np.append(True, self.hash[1:] != self.hash[:-1]))
+        begin, end = (hash.searchsorted(self.hash[firsts], side) for side in ("left", "right"))
+        count = end - begin
+        asked = np.repeat(end - np.cumsum(count), count) + np.arange(count.sum())
+        return asked, np.repeat(firsts, count)
+
+    def _still(self, hash: Uint64s, asked: Ints, at: Ints) -> tuple[Ints, Ints]:
+        """Those whose hash is the one at their place."""
+        there = (self.hash[np.minimum(at, len(self.hash) - 1)] == hash[asked]) & (at < len(self.hash))
+        return asked[there], at[there]
 
     def held(self, keyed: Keyed, hash: np.uint64, key: bytes) -> Held | None:
         """What is here under one key; None where the run does not tell of it."""
@@ -172,12 +183,10 @@ class Run:
         at = int(self.first.searchsorted(hash, "right")) - 1
         return self.chunks[at].held(keyed, hash, key) if at >= 0 else None
 
-    def parts(self, hash: Uint64s, asked: Ints) -> Iterator[tuple[Chunk, Ints]]:
-        """Which of the asked keys, that are in order of their hashes, belong to which chunk."""
-        cuts = [*hash[asked].searchsorted(self.first).tolist(), len(asked)]
-        for chunk, begin, end in zip(self.chunks, cuts[:-1], cuts[1:], strict=True):
-            if begin < end:
-                yield chunk, asked[begin:end]
+    def parts(self, hash: Uint64s) -> Iterator[tuple[Chunk, int, int]]:
+        """From where to where hashes that are in order may be in which chunk."""
+        cuts = [*hash.searchsorted(self.first).tolist(), len(hash)]
+        return ((chunk, *cut) for chunk, cut in zip(self.chunks, pairwise(cuts), strict=True) if cut[0] < cut[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +204,17 @@ def find(
     """The newest of what the runs have, oldest run first, under each of the keys; or only under those that are asked
     for, in order of their hashes."""
     left = np.argsort(hash, kind="stable") if asked is None else asked
-    found, count, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)], []
+    found, count, rows = [_NONE], [np.empty(0, np.int32)], []
     for run in reversed(runs):
-        missed = [left[: int(hash[left].searchsorted(run.first[0]))]] if run.size else [left]
-        for chunk, part in run.parts(hash, left):
-            at = chunk.match(keyed, hash[part], names, part)
-            there = at >= 0
-            there[there] = chunk.count[at[there]] > 0
-            found.append(part[there])
+        wanted, is_left = hash[left], np.ones(len(left), np.bool_)
+        for chunk, begin, end in run.parts(wanted):
+            some, at = chunk.match(keyed, wanted[begin:end], names, left[begin:end])
+            is_left[begin + some] = False
+            there = chunk.count[at] > 0
+            found.append(left[begin + some[there]])
             count.append(chunk.count[at[there]])
-            rows.append(keyed.padded(chunk.rows.take(pa.array(chunk.placed(at[there])))))
-            missed.append(part[at < 0])
-        left = np.concatenate(missed)
+            rows.append(keyed.padded(taken(chunk.rows, chunk.placed(at[there]))))
+        left = left[is_left]
         if not left.size:
             break
     return Found(np.concatenate(found), np.concatenate(count), concatenated(keyed, rows))
@@ -222,7 +230,12 @@ def concatenated(keyed: Keyed, rows: Sequence[pa.RecordBatch]) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, schema=keyed.schema)
 
 
-def _taken(columns: Sequence[pa.Array], at: Ints) -> list[pa.Array]:
+def taken(rows: pa.RecordBatch, at: Ints) -> pa.RecordBatch:
+    """Column by column, which is sooner than all at once."""
+    return pa.RecordBatch.from_arrays(_columns(rows.columns, at), schema=rows.schema)
+
+
+def _columns(columns: Sequence[pa.Array], at: Ints) -> list[pa.Array]:
     places = pa.array(at)
     return [column.take(places) for column in columns]
 
@@ -261,57 +274,88 @@ def merged(runs: Sequence[Run], keyed: Keyed, *, is_whole: bool, adds: bool = Fa
             yield chunk
 
 
+def together(older: Run, newer: Run, keyed: Keyed) -> Run:
+    """One run of two that are small. Rows are moved only where most of them do not count any more: else it is told
+    anew where each stands."""
+    sources = [*newer.chunks, *older.chunks]
+    if not sources:
+        return older
+    laid = _laid(sources, keyed, is_whole=False, adds=False)
+    return Run.of([laid if laid.rows.num_rows <= _DEAD * len(laid.hash) else _gathered(laid)])
+
+
 def _slices(run: Run, low: int, high: int) -> Iterator[Chunk]:
     for chunk in run.chunks:
         begin = int(chunk.hash.searchsorted(np.uint64(low)))
         end = len(chunk.hash) if high > (1 << 64) - 1 else int(chunk.hash.searchsorted(np.uint64(high)))
         if begin < end:
-            at = slice(begin, end)
-            if chunk.place is None:
-                yield Chunk(chunk.hash[at], chunk.count[at], None, chunk.rows.slice(begin, end - begin))
-            else:
-                yield Chunk(chunk.hash[at], chunk.count[at], None, chunk.rows.take(pa.array(chunk.place[at])))
+            yield chunk if end - begin == len(chunk.hash) else _slice(chunk, begin, end)
+
+
+def _slice(chunk: Chunk, begin: int, end: int) -> Chunk:
+    at = slice(begin, end)
+    if chunk.place is None:
+        return Chunk(chunk.hash[at], chunk.count[at], None, chunk.rows.slice(begin, end - begin))
+    return _gathered(Chunk(chunk.hash[at], chunk.count[at], chunk.place[at], chunk.rows))
 
 
 def _merged(newest_first: Sequence[Chunk], keyed: Keyed, is_whole: bool, adds: bool) -> Chunk:
     if not newest_first:
         return Chunk(np.empty(0, np.uint64), np.empty(0, np.int32), None, concatenated(keyed, []))
+    return _gathered(_laid(newest_first, keyed, is_whole, adds))
+
+
+def _gathered(chunk: Chunk) -> Chunk:
+    """Its rows in the order of their keys, and no others."""
+    return chunk if chunk.place is None else Chunk(chunk.hash, chunk.count, None, taken(chunk.rows, chunk.place))
+
+
+def _laid(newest_first: Sequence[Chunk], keyed: Keyed, is_whole: bool, adds: bool) -> Chunk:
+    """All in order, but for the rows."""
     rows = concatenated(keyed, [keyed.padded(chunk.rows) for chunk in newest_first])
     hash = np.concatenate([chunk.hash for chunk in newest_first])
     count = np.concatenate([chunk.count for chunk in newest_first])
+    place = _places(newest_first)
     order = np.argsort(hash, kind="stable")
-    starts = _starts(hash, rows, order, keyed)
+    starts = _starts(hash, rows, place, order, keyed)
     if adds:
         count[order[starts]] = np.add.reduceat(count[order], np.flatnonzero(starts))
     order = order[starts]
     if is_whole:
         order = order[count[order] > 0]
-    return Chunk(hash[order], count[order], None, rows.take(pa.array(order)))
+    return Chunk(hash[order], count[order], place[order], rows)
 
 
-def _starts(hash: Uint64s, rows: pa.RecordBatch, order: Ints, keyed: Keyed) -> Bools:
+def _places(chunks: Sequence[Chunk]) -> Ints:
+    """Where among all their rows those of the chunks stand."""
+    before = [0, *accumulate(chunk.rows.num_rows for chunk in chunks)]
+    each = zip(chunks, before, strict=False)
+    return np.concatenate([start + chunk.placed(np.arange(len(chunk.hash))) for chunk, start in each])
+
+
+def _starts(hash: Uint64s, rows: pa.RecordBatch, place: Ints, order: Ints, keyed: Keyed) -> Bools:
     """Where another key begins, in an order that this puts right: all of one key together, the newest first."""
     starts = np.ones(len(order), np.bool_)
     starts[1:] = hash[order[1:]] != hash[order[:-1]]
     again = np.flatnonzero(~starts)
     names = keyed.names(rows)
-    if not again.size or keyed.same(_taken(names, order[again]), _taken(names, order[again - 1])).all():
+    here, there = place[order[again]], place[order[again - 1]]
+    if not again.size or keyed.same(_columns(names, here), _columns(names, there)).all():
         return starts
     groups = np.flatnonzero(starts)
     for begin, end in zip(groups, [*groups[1:], len(order)], strict=True):
         if end - begin > 1:
-            _part(order, starts, int(begin), int(end), rows, keyed)
+            _part(order, starts, int(begin), int(end), rows, place, keyed)
     return starts
 
 
-def _part(order: Ints, starts: Bools, begin: int, end: int, rows: pa.RecordBatch, keyed: Keyed) -> None:
+def _part(order: Ints, starts: Bools, begin: int, end: int, rows: pa.RecordBatch, place: Ints, keyed: Keyed) -> None:
     """Rows of one hash, by their keys."""
+    chunk = Chunk(np.empty(0, np.uint64), np.empty(0, np.int32), place, rows)
     by_key: dict[bytes, list[int]] = {}
     for at in order[begin:end].tolist():
-        chunk = Chunk(np.empty(0, np.uint64), np.empty(0, np.int32), None, rows)
         by_key.setdefault(keyed.capture.key(chunk.row(keyed, at)), []).append(at)
     order[begin:end] = [at for one in by_key.values() for at in one]
-    place = begin
     for one in by_key.values():
-        starts[place : place + len(one)] = [True] + [False] * (len(one) - 1)
-        place += len(one)
+        starts[begin : begin + len(one)] = [True] + [False] * (len(one) - 1)
+        begin += len(one)
