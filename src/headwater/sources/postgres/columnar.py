@@ -18,6 +18,7 @@ from headwater.model.keys import Uint64s
 from headwater.model.stretch import Stretch, TableChanges
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.cells import batch_of, cells_at, refuse_behind
+from headwater.sources.postgres.gathering import Piece, gathered
 from headwater.sources.postgres.plain import Ints, Plain
 from headwater.sources.postgres.runs import (
     Chunk,
@@ -164,52 +165,47 @@ class _Read:
 
         return self.keyed.same(taken(here), taken(there))
 
-    def _found(self) -> tuple[Found, Ints]:
-        """What the runs have of rows that are touched here for the first time; and whose each is."""
+    def _found(self) -> Found:
+        """What the runs have of rows that are touched here for the first time."""
         is_asked = self.needs_old & (self.before < 0)
         asked = self.order[is_asked[self.order]]
         found = find(self.layers, self.keyed, self.hash, self.names, asked)
         followed = self.before[self.needs_old & (self.before >= 0)]
-        if len(found.asked) < len(asked) or not self.has_new[followed].all():
+        if sum(map(len, found.asked)) < len(asked) or not self.has_new[followed].all():
             raise Unknown(self.keyed.capture.oid)
-        return found, found.asked
+        return found
 
     def changes(self, touched: Ints) -> TableChanges:
-        if not (self.has_old.any() or self.needs_old.any()):
-            return self._inserted(touched)
-        found, owners = self._found()
-        pool = concatenated(self.keyed, [found.rows, self.old, self.new])
-        old, new = self._places(found.rows.num_rows, owners)
-        self._refuse_moved(pool, old, new)
-        kept = np.ones(len(old), np.bool_)
-        kept[_unchanged(pool, old, new)] = False
-        images, diffs, starts = _interleaved(old[kept], new[kept])
-        begins = np.append(np.searchsorted(self.tx[kept], touched), len(starts) - 1)
-        return TableChanges(self.keyed.capture.table, taken(pool, images), diffs, starts, begins)
+        laid = _Laid(self.needs_old | self.is_whole, self.has_new)
+        images = self._images(laid) if laid.has_old.any() else self.new
+        self._refuse_moved(images, laid)
+        kept = np.ones(len(self.tx), np.bool_)
+        kept[_unchanged(images, laid)] = False
+        if not kept.all():
+            images, laid = taken(images, laid.places(kept)), _Laid(laid.has_old[kept], laid.has_new[kept])
+        begins = np.append(np.searchsorted(self.tx[kept], touched), len(laid.has_old))
+        return TableChanges(self.keyed.capture.table, images, laid.diffs, laid.starts, begins)
 
-    def _inserted(self, touched: Ints) -> TableChanges:
-        """What `changes` gives where there is no row before: the images are those that were read."""
-        count = len(self.tx)
-        begins = np.append(np.searchsorted(self.tx, touched), count)
-        diffs, starts = np.ones(count, np.int8), np.arange(count + 1)
-        return TableChanges(self.keyed.capture.table, self.new, diffs, starts, begins)
+    def _images(self, laid: _Laid) -> pa.RecordBatch:
+        """Old images from the runs, from what was sent, and from earlier changes of the same rows; and the new ones."""
+        found = self._found()
+        whole = np.flatnonzero(self.is_whole)
+        again = np.flatnonzero(self.needs_old & (self.before >= 0))
+        told = [
+            (Piece(self.old, self.old_at[whole]), laid.old[whole]),
+            (Piece(self.new, self.new_at[self.before[again]]), laid.old[again]),
+            (Piece(self.new, None), laid.new[self.has_new]),
+        ]
+        pieces = [*found.pieces, *(piece for piece, _ in told)]
+        into = [*(laid.old[asked] for asked in found.asked), *(places for _, places in told)]
+        return gathered(pieces, into, self.keyed.schema)
 
-    def _places(self, found: int, owners: Ints) -> tuple[Ints, Ints]:
-        """Where among found, old and new rows the images of each change are; -1 where there is none."""
-        first = found + self.old.num_rows
-        new = np.where(self.has_new, first + self.new_at, -1)
-        old = np.where(self.is_whole, found + self.old_at, -1)
-        old[owners] = np.arange(found)
-        followed = self.needs_old & (self.before >= 0)
-        old[followed] = new[self.before[followed]]
-        return old, new
-
-    def _refuse_moved(self, pool: pa.RecordBatch, old: Ints, new: Ints) -> None:
+    def _refuse_moved(self, images: pa.RecordBatch, laid: _Laid) -> None:
         """Rows that were sent whole may have had another key."""
         asked = np.flatnonzero(self.is_whole & self.has_new)
         if asked.size:
-            before, after = (taken(pool, side[asked]) for side in (old, new))
-            moved = np.zeros(len(old), np.bool_)
+            before, after = (taken(images, side[asked]) for side in (laid.old, laid.new))
+            moved = np.zeros(len(self.tx), np.bool_)
             moved[asked] = ~self.keyed.same(self.keyed.names(before), self.keyed.names(after))
             self._refuse(moved)
 
@@ -227,27 +223,36 @@ class _Read:
         return Run.of([Chunk(hash[last], there.astype(np.int32), place, rows)])
 
 
-def _unchanged(pool: pa.RecordBatch, old: Ints, new: Ints) -> Ints:
+class _Laid:
+    """How images follow one another: old before new, change after change. `old` and `new` say where those of each
+    change stand, if it has them; `diffs` has their signs, and `starts` where each change begins."""
+
+    def __init__(self, has_old: Bools, has_new: Bools) -> None:
+        self.has_old, self.has_new = has_old, has_new
+        self._there = np.stack([has_old, has_new], axis=1).ravel()
+        ends = np.cumsum(self._there)
+        self.old, self.new = ends[0::2] - 1, ends[1::2] - 1
+        self.starts = np.append(0, ends[1::2])
+
+    @property
+    def diffs(self) -> npt.NDArray[np.int8]:
+        return np.tile(np.array([-1, 1], np.int8), len(self.has_old))[self._there]
+
+    def places(self, kept: Bools) -> Ints:
+        """Where the images of some changes stand."""
+        return np.flatnonzero(np.repeat(kept, 2)[self._there])
+
+
+def _unchanged(images: pa.RecordBatch, laid: _Laid) -> Ints:
     """The updates that change nothing. Most differ in one column, which a few of them tell."""
-    same = np.flatnonzero((old >= 0) & (new >= 0))
+    same = np.flatnonzero(laid.has_old & laid.has_new)
 
     def agree(column: pa.Array, asked: Ints) -> Bools:
-        return equal_to_the_bit(column.take(pa.array(old[asked])), column.take(pa.array(new[asked])))
+        return equal_to_the_bit(column.take(pa.array(laid.old[asked])), column.take(pa.array(laid.new[asked])))
 
     few = same[:_FEW]
-    for column in sorted(pool.columns, key=lambda one: int(agree(one, few).sum())) if same.size else ():
+    for column in sorted(images.columns, key=lambda one: int(agree(one, few).sum())) if same.size else ():
         same = same[agree(column, same)]
         if not same.size:
             break
     return same
-
-
-def _interleaved(old: Ints, new: Ints) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
-    """Old image before new, change after change: the places of the images, their signs, where each change begins."""
-    pairs = np.stack([old, new], axis=1).ravel()
-    there = pairs >= 0
-    signs = np.tile(np.array([-1, 1], np.int8), len(old))
-    if there.all():
-        return pairs, signs, np.arange(0, len(pairs) + 1, 2)
-    starts = np.append(0, np.cumsum(there)[1::2])
-    return pairs[there], signs[there], starts

@@ -135,8 +135,9 @@ class Keeping:
         columns = zip(zip(*keys.values(), strict=True), keyed.types, strict=True)
         names = [to_array(values, type) for values, type in columns]
         found = find(self.layers(keyed.capture.oid), keyed, keyed.hashes(names), names)
+        places, count, batch = found.whole(keyed)
         asked = list(keys)
-        rows = zip(found.asked.tolist(), rows_of(found.rows, keyed.capture.table), found.count.tolist(), strict=True)
+        rows = zip(places.tolist(), rows_of(batch, keyed.capture.table), count.tolist(), strict=True)
         self._ahead |= {(keyed.capture.oid, asked[place]): Held(row, count) for place, row, count in rows}
 
     def held(self, capture: Captured, values: Sequence[Value]) -> Held | None:

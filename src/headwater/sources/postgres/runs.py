@@ -20,6 +20,7 @@ from headwater.model.keys import Uint64s, encode_columns, hash_columns, hash_row
 from headwater.model.schema import Column
 from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
 from headwater.sources.postgres.captured import Captured, Held
+from headwater.sources.postgres.gathering import Piece
 
 CHUNK_ROWS = 1 << 16  # of a chunk that a merge makes, about
 _DEAD = 2  # so many times more rows than keys are carried along
@@ -29,6 +30,7 @@ Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 _NONE: Ints = np.empty(0, np.int64)
+_NO_COUNTS: Counts = np.empty(0, np.int32)
 
 
 class Keyed:
@@ -191,11 +193,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The rows of some keys: `asked` says whose each is. Keys that are unknown, or have no row, are not among them."""
+    """The rows of some keys, in pieces: `asked` says whose each is, and `count` how often it is there. Keys that are
+    unknown, or have no row, are not among them."""
 
-    asked: Ints
-    count: Counts
-    rows: pa.RecordBatch
+    asked: list[Ints]
+    count: list[Counts]
+    pieces: list[Piece]
+
+    def whole(self, keyed: Keyed) -> tuple[Ints, Counts, pa.RecordBatch]:
+        """All pieces in one."""
+        rows = [piece.rows if piece.at is None else taken(piece.rows, piece.at) for piece in self.pieces]
+        return (
+            np.concatenate([_NONE, *self.asked]),
+            np.concatenate([_NO_COUNTS, *self.count]),
+            concatenated(keyed, rows),
+        )
 
 
 def find(
@@ -204,20 +216,25 @@ def find(
     """The newest of what the runs have, oldest run first, under each of the keys; or only under those that are asked
     for, in order of their hashes."""
     left = np.argsort(hash, kind="stable") if asked is None else asked
-    found, count, rows = [_NONE], [np.empty(0, np.int32)], []
+    found = Found([], [], [])
     for run in reversed(runs):
         wanted, is_left = hash[left], np.ones(len(left), np.bool_)
         for chunk, begin, end in run.parts(wanted):
             some, at = chunk.match(keyed, wanted[begin:end], names, left[begin:end])
             is_left[begin + some] = False
             there = chunk.count[at] > 0
-            found.append(left[begin + some[there]])
-            count.append(chunk.count[at[there]])
-            rows.append(keyed.padded(taken(chunk.rows, chunk.placed(at[there]))))
+            found.asked.append(left[begin + some[there]])
+            found.count.append(chunk.count[at[there]])
+            found.pieces.append(_piece(keyed, chunk.rows, chunk.placed(at[there])))
         left = left[is_left]
         if not left.size:
             break
-    return Found(np.concatenate(found), np.concatenate(count), concatenated(keyed, rows))
+    return found
+
+
+def _piece(keyed: Keyed, rows: pa.RecordBatch, at: Ints) -> Piece:
+    is_old = rows.num_columns < len(keyed.columns)
+    return Piece(keyed.padded(taken(rows, at)), None) if is_old else Piece(rows, at)
 
 
 def concatenated(keyed: Keyed, rows: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
