@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log.frame import DIFF, RENAMES, TX, Frame, decode_frame, encode_frames
+from headwater.log import frame as module
+from headwater.log.frame import DIFF, RENAMES, TX, Frame, decode_frame
 from headwater.log.record import tx_of
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
-from headwater.model.limits import Limits
+from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, field_type, from_array, pack_any
 from tests.support.values import OF_TYPE
@@ -72,6 +73,13 @@ def exact(value: Value) -> object:
     if isinstance(value, float):
         return struct.pack("<d", value)
     return pack_any(value) if isinstance(value, Decimal | tuple) else (type(value), value)
+
+
+def encode_frames(
+    given: Sequence[Transaction], tables: dict[str, Table], *, partitions: int = 1, limits: Limits = DEFAULT
+) -> list[bytes]:
+    """Whole, as they are read."""
+    return [b"".join(one) for one in module.encode_frames(given, tables, partitions=partitions, limits=limits)]
 
 
 def images(batch: pa.RecordBatch) -> list[tuple[object, ...]]:

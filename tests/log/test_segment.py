@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.log import writer as writer_module
 from headwater.log.log import LogReader, LogWriter
-from headwater.log.record import Kind, Record
+from headwater.log.record import Kind, Piece, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.log.segmentfile import list_segments, segment_path
 from headwater.model.errors import LimitExceeded, LogError
@@ -147,13 +147,14 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def _half(file: int, data: bytes, at: int) -> None:
+def _half(file: int, pieces: Iterable[bytes], at: int) -> None:
+    data = b"".join(pieces)
     os.pwrite(file, data[: len(data) // 2], at)
     _full()
 
 
-def _whole(file: int, data: bytes, at: int) -> None:
-    os.pwrite(file, data, at)
+def _whole(file: int, pieces: Iterable[bytes], at: int) -> None:
+    os.pwrite(file, b"".join(pieces), at)
     _full()
 
 
@@ -267,3 +268,11 @@ def test_a_reader_may_be_ahead_of_the_log(tmp_path: Path) -> None:
             assert reader.poll() == [] and not reader.wait(0)
             writer.append(Kind.TICK, b"3")
             assert reader.wait(0) and [record.payload for record in reader.poll()] == [b"3"]
+
+
+def test_pieces_of_any_size_are_one_payload(tmp_path: Path) -> None:
+    """Large ones are not copied together with their neighbours; nobody can tell."""
+    pieces: list[Piece] = [b"a", b"", b"b" * 100_000, memoryview(b"c" * 70_000), b"d" * 9, b"e" * 100_000]
+    with SegmentWriter(tmp_path) as writer, SegmentReader(tmp_path) as reader:
+        writer.append_many([(Kind.TICK, b"before"), (Kind.FRAME, pieces), (Kind.TICK, b"behind")])
+        assert _payloads(reader) == [b"before", b"".join(pieces), b"behind"]

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headwater.log.record import tx_of
+from headwater.log.record import Piece, tx_of
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import Corrupt
 from headwater.model.keys import hash_row
@@ -102,7 +102,7 @@ def encode_frames(
     *,
     partitions: int = 1,
     limits: Limits = DEFAULT,
-) -> list[bytes]:
+) -> list[Sequence[Piece]]:
     """The payloads that hold these transactions, each within the limits; a transaction over them comes in parts.
 
     Transactions are coalesced: one change per row. One without changes only tells a position.
@@ -111,7 +111,7 @@ def encode_frames(
     """
     by_rows = functools.partial(_encode_body, tables=tables, partitions=partitions)
     count = min(limits.frame_transactions_max, _ORDINALS_MAX)
-    frames: list[bytes] = []
+    frames: list[Sequence[Piece]] = []
     for has_columns, neighbours in stretches(transactions):
         encode = _encode_columns if has_columns and partitions == 1 else by_rows
         for at in range(0, len(neighbours), count):
@@ -142,7 +142,7 @@ class _Body:
 
     def __init__(self) -> None:
         self.sections: list[_SectionHeader] = []
-        self.chunks: list[bytes | memoryview] = []
+        self.chunks: list[Piece] = []
         self.size = 0
 
     def place(self, batch: pa.RecordBatch, schema: bytes) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class _Body:
 _Encode = Callable[[Sequence[Transaction]], _Body]
 
 
-def _frames(group: Sequence[Transaction], encode: _Encode, bytes_max: int) -> Iterator[bytes]:
+def _frames(group: Sequence[Transaction], encode: _Encode, bytes_max: int) -> Iterator[Sequence[Piece]]:
     """One frame if it fits; else as many as its size suggests, each tried in turn."""
     body = encode(group)
     if body.size <= bytes_max:
@@ -170,7 +170,7 @@ def _frames(group: Sequence[Transaction], encode: _Encode, bytes_max: int) -> It
         yield from _parts(group[0], body, encode, bytes_max)
 
 
-def _parts(transaction: Transaction, whole: _Body, encode: _Encode, bytes_max: int) -> Iterator[bytes]:
+def _parts(transaction: Transaction, whole: _Body, encode: _Encode, bytes_max: int) -> Iterator[Sequence[Piece]]:
     bodies = _split(transaction.changes, transaction.position, whole, encode, bytes_max)
     for n, body in enumerate(bodies):
         yield _sealed([transaction], (n, n == len(bodies) - 1), body)
@@ -192,9 +192,9 @@ def _pieces(items: Sequence[Any], excess: float) -> list[Sequence[Any]]:
     return [items[at : at + count] for at in range(0, len(items), count)]
 
 
-def _sealed(transactions: Sequence[Transaction], part: tuple[int, bool] | None, body: _Body) -> bytes:
+def _sealed(transactions: Sequence[Transaction], part: tuple[int, bool] | None, body: _Body) -> Sequence[Piece]:
     header = _encode_header(_Header(tuple(one.position for one in transactions), part, tuple(body.sections)))
-    return b"".join((_PREFIX.pack(_MAGIC, len(header)), header, _padding(_PREFIX.size + len(header)), *body.chunks))
+    return (_PREFIX.pack(_MAGIC, len(header)), header, _padding(_PREFIX.size + len(header)), *body.chunks)
 
 
 class _Rows:

@@ -19,7 +19,8 @@ _CRC = struct.Struct("<I")
 _REST = struct.Struct("<IQII")
 _ORDINAL_BITS = 16
 
-Payload = bytes | Sequence[bytes]
+Piece = bytes | memoryview
+Payload = bytes | Sequence[Piece]
 
 
 class Kind(enum.IntEnum):
@@ -69,9 +70,9 @@ def offset_of(tx: int) -> int:
     return tx >> _ORDINAL_BITS
 
 
-def pack(offset: int, kind: Kind, generation: int, payload: Payload) -> list[bytes]:
-    """The record as it is written, in pieces to be joined."""
-    parts = [payload] if isinstance(payload, bytes) else list(payload)
+def pack(offset: int, kind: Kind, generation: int, payload: Payload) -> list[Piece]:
+    """The record as it is written, in pieces that follow one another."""
+    parts: list[Piece] = [payload] if isinstance(payload, bytes) else list(payload)
     rest = _REST.pack(sum(map(len, parts)), offset, generation, kind)
     crc = zlib.crc32(rest)
     for part in parts:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from headwater.durable import sync_directory
-from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Record, offset_bytes, packed_bytes, unpack
+from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Piece, Record, offset_bytes, packed_bytes, unpack
 from headwater.model.errors import Corrupt
 
 _SUFFIX = ".segment"
@@ -21,6 +22,7 @@ _CRC = struct.Struct("<I")
 _MAGIC = b"HWLOG001"
 BEGIN = _HEADER.size + _CRC.size  # where the first record stands
 _CHUNK_BYTES = 256 << 10
+_LARGE_BYTES = 64 << 10  # of a piece that is not worth copying
 
 fdatasync = getattr(os, "fdatasync", os.fsync)
 
@@ -48,9 +50,17 @@ def create_segment(directory: Path, base: int) -> None:
     sync_directory(directory)
 
 
-def write_all(file: int, data: bytes, at: int) -> None:
+def write_all(file: int, pieces: Iterable[Piece], at: int) -> None:
+    """One behind the other: small ones are copied together first, large ones are not."""
+    for is_large, neighbours in groupby(pieces, lambda piece: len(piece) > _LARGE_BYTES):
+        for piece in neighbours if is_large else [b"".join(neighbours)]:
+            _write_whole(file, piece, at)
+            at += len(piece)
+
+
+def _write_whole(file: int, piece: Piece, at: int) -> None:
     """`pwrite` may write less than it was given."""
-    view = memoryview(data)
+    view = memoryview(piece)
     while view:
         written = os.pwrite(file, view, at)
         view, at = view[written:], at + written

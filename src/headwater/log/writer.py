@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from headwater.log.claim import Claim, Exclusive, Fencing
 from headwater.log.group import GroupCommit
 from headwater.log.head import Head
 from headwater.log.reader import read_last
-from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Record, pack
+from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Piece, Record, pack
 from headwater.log.recovery import cut_back, recover
 from headwater.log.segmentfile import (
     BEGIN,
@@ -205,20 +205,21 @@ class SegmentWriter:
             first, generation = self._head.next_offset, self._claim.generation
             items = enumerate(chain.from_iterable(batches), first)
             records = [pack(offset, kind, generation, payload) for offset, (kind, payload) in items]
-            self._write(b"".join(chain.from_iterable(records)), len(records), sum(map(len, records[-1])))
+            self._write(records)
         offsets = iter(range(first, self._head.next_offset))
         return [[next(offsets) for _ in batch] for batch in batches]
 
-    def _write(self, data: bytes, count: int, last_bytes: int) -> None:
-        if self._head.last and self._head.length + len(data) > self._limits.segment_bytes_max:
+    def _write(self, records: Sequence[Sequence[Piece]]) -> None:
+        sizes = [sum(map(len, record)) for record in records]
+        if self._head.last and self._head.length + sum(sizes) > self._limits.segment_bytes_max:
             self._rotate()
         head = self._head
-        write_all(self._segment, data, head.length)
+        write_all(self._segment, chain.from_iterable(records), head.length)
         if self._durable:
             fdatasync(self._segment)
-        end = head.length + len(data)
+        end = head.length + sum(sizes)
         synced = end if self._durable else head.synced
-        self._publish(Head(head.next_offset + count, head.segment, end, end - last_bytes, synced))
+        self._publish(Head(head.next_offset + len(records), head.segment, end, end - sizes[-1], synced))
 
     def _rotate(self) -> None:
         """The head goes on naming the old segment until the new one holds a record."""

@@ -64,14 +64,15 @@ class Columns:
 class Part(Sequence[Change]):
     """Changes of one transaction in a stretch: from one to another of each of its tables."""
 
-    __slots__ = ("_made", "spans", "stretch")
+    __slots__ = ("_length", "_made", "spans", "stretch")
 
     def __init__(self, stretch: Stretch, spans: tuple[Span, ...]) -> None:
         self.stretch, self.spans = stretch, spans
+        self._length = sum([end - begin for begin, end in spans])
         self._made: tuple[Change, ...] | None = None
 
     def __len__(self) -> int:
-        return sum(end - begin for begin, end in self.spans)
+        return self._length
 
     @overload
     def __getitem__(self, at: int) -> Change: ...

@@ -131,8 +131,9 @@ class Capture:
 
     def _net(self, transaction: Transaction) -> Transaction:
         """What comes as columns is net."""
-        known = Transaction(transaction.position, among(transaction.changes, self.tables))
-        return known if isinstance(known.changes, Part) else coalesce(known, self.tables)
+        changes = among(transaction.changes, self.tables)
+        known = transaction if changes is transaction.changes else Transaction(transaction.position, changes)
+        return known if isinstance(changes, Part) else coalesce(known, self.tables)
 
     def _schema(self, change: SchemaChange) -> None:
         self._log_schema(change)

@@ -223,7 +223,8 @@ def _logged(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[Any]:
     tables = {shape.capture.table.name: shape.capture.table for shape in shapes}
     net = [item if isinstance(item.changes, Part) else coalesce(item, tables) for item in items]
     found: list[Any] = []
-    for frame in map(decode_frame, encode_frames(net, tables, limits=Limits(frame_bytes_max=1500))):
+    payloads = map(b"".join, encode_frames(net, tables, limits=Limits(frame_bytes_max=1500)))
+    for frame in map(decode_frame, payloads):
         for section in frame.sections:
             *columns, tx, diff = section.batch.columns
             types = [column.type for column in tables[section.table].columns]

@@ -7,6 +7,7 @@ snapshot has a position only if what it sees is a prefix of the stream; if not, 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 RECENT_MAX = 1 << 17  # transactions remembered; a snapshot that is older than that has no position
@@ -46,6 +47,11 @@ class Recent:
     def add(self, position: int, xid: int) -> None:
         if not self._known or position > self._known[-1][0]:
             self._known.append((position, xid))
+
+    def extend(self, positions: Sequence[int], xids: Sequence[int]) -> None:
+        """Several that follow one another."""
+        last = self._known[-1][0] if self._known else -1
+        self._known.extend(one for one in zip(positions, xids, strict=True) if one[0] > last)
 
     def place(self, seen: Seen, floor: int) -> int | None:
         """The last position that the snapshot is right for, once the stream is past `seen.upto`.

@@ -211,8 +211,7 @@ class Stream:
         except Odd as odd:
             self._commit_odd(plain, odd)
             return
-        for position, xid in zip(plain.positions.tolist(), plain.xids.tolist(), strict=True):
-            self._recent.add(position, xid)
+        self._recent.extend(plain.positions.tolist(), plain.xids.tolist())
         self.position = self._committed = max(self.position, int(plain.positions[-1]))
         self._waiting.extend(_Waiting(one.position, one) for one in transactions)
         self._rows += sum(len(one.changes) for one in transactions)
