@@ -1,16 +1,22 @@
-"""A capture that fails holds nobody up for ever."""
+"""A capture that fails holds nobody up for ever; one that is fast does not let its source wait."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import headwater
-from headwater.model.limits import DEFAULT
+from headwater.log.segment import SegmentWriter
+from headwater.model.change import Change, Transaction
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.pipeline.capture import Capture
+from headwater.sources.source import Source
 from tests.support.databases import place, values
 from tests.support.processes import eventually
 
@@ -36,3 +42,25 @@ def test_who_waits_for_a_capture_that_fails_is_told_why(tmp_path: Path, monkeypa
         monkeypatch.setattr(here.server.pipeline.capture, "_limits", DEFAULT)
         assert known.wait(position) and values(known) == [1]
         assert values(here.db.query("SELECT id FROM t WHERE n = 1", live=True)) == [1]
+
+
+class Told:
+    """A source that only hears what is durable."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+
+    def forget(self, position: int) -> None:
+        self.positions.append(position)
+
+
+def test_a_source_hears_what_is_durable_before_too_much_of_it_piles_up(tmp_path: Path) -> None:
+    source = Told()
+    with SegmentWriter(tmp_path) as log:
+        limits = Limits(unsettled_changes_max=5)
+        capture = Capture(cast(Source, source), log, 0, limits, lambda _: None, lambda *_: None)
+        capture.tables["t"] = Table("t", (Column("id", Type.INTEGER),), ("id",))
+        for position in range(1, 9):
+            changes = tuple(Change("t", None, (10 * position + n,)) for n in range(2))
+            capture.take([Transaction(position, changes)])
+    assert source.positions == [3, 6]

@@ -20,6 +20,7 @@ from headwater.client.live import LiveResult
 from headwater.model.emission import Diff, Emission, Result, apply
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
+from headwater.sources.postgres import assembly
 from headwater.sources.postgres.publishing import name_for
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.databases import Place, place, rows
@@ -337,6 +338,15 @@ def test_a_slot_that_holds_back_more_than_the_limit(url: str, tmp_path: Path, mo
         eventually(lambda: pipeline.source.lag_bytes() < 200_000)
         pipeline.watch_lag()
         assert here.db.status()["source_lag_bytes"] < 200_000
+
+
+def test_a_transaction_that_is_larger_than_the_limit(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "TRANSACTION_BYTES_MAX", 50_000)
+    monkeypatch.setattr(assembly, "HELD_BYTES_MAX", 10_000)
+    with place("embedded", tmp_path, url=url) as here:
+        resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
+        _written(url, "INSERT INTO orders (total) SELECT n FROM generate_series(1, 5000) n")
+        resynced.once(url, "larger than the 50,000 bytes")
 
 
 def test_a_table_that_is_gone_when_it_shall_begin_anew(url: str, tmp_path: Path) -> None:

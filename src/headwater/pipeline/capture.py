@@ -50,6 +50,7 @@ class Capture:
         self._on_schema, self._on_changes = on_schema, on_changes
         self.position = position
         self.transactions = 0
+        self._unsettled = 0  # changes
         self.failure: str | None = None
         self.tables: dict[str, Table] = {}
         self.lock = threading.Lock()
@@ -114,6 +115,13 @@ class Capture:
                     for item in group:
                         if isinstance(item, SchemaChange):
                             self._schema(item)
+        if self._unsettled > self._limits.unsettled_changes_max:
+            self._settle()
+
+    def _settle(self) -> None:
+        """What the source keeps of changes until they are durable here must not pile up until somebody clears away."""
+        self._source.forget(self.position)
+        self._unsettled = 0
 
     def _transactions(self, transactions: Sequence[Transaction]) -> None:
         fresh = [self._net(one) for one in transactions if one.position > self.position]
@@ -121,6 +129,7 @@ class Capture:
             self._on_changes(fresh, self.tables)
             self._append(fresh)
             self.transactions += len(fresh)
+            self._unsettled += sum(len(one.changes) for one in fresh)
 
     def _append(self, transactions: Sequence[Transaction]) -> None:
         payloads = encode_frames(transactions, self.tables, limits=self._limits)

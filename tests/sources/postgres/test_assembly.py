@@ -24,6 +24,7 @@ from headwater.sources.postgres.pgoutput import (
     StreamStart,
     StreamStop,
 )
+from headwater.sources.source import Lost
 from tests.sources.postgres.written import written
 
 _EXAMPLES = 60 * int(os.environ.get("HEADWATER_FUZZ", "1"))
@@ -95,6 +96,23 @@ def test_messages_of_others_are_kept_in_transactions_and_dropped_outside() -> No
     said = Emitted(0, True, 1, "x", b"inside")
     made.take(written(said))
     assert made.take(written(Commit(0, 9, 0))) == Committed(9, 7, [said])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_transaction_over_the_limit_is_not_taken_over(monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
+    """Each counts for itself: two that fit are two, and no more is kept than the limit."""
+    change = written(Insert(7, 1, (b"x" * 80,)), streaming=streamed)
+    first: Message = StreamStart(7, True) if streamed else Begin(0, 0, 7)
+    last: list[Message] = [StreamStop(), StreamCommit(7, 0, 9, 0)] if streamed else [Commit(0, 9, 0)]
+    ends = [written(one) for one in last]
+    monkeypatch.setattr(assembly, "TRANSACTION_BYTES_MAX", 5 * len(change))
+    made = Assembly()
+    for _ in range(2):
+        (done,) = made.take_each([written(first), *[change] * 5, *ends])
+        assert len(done.said) == 5
+    with pytest.raises(Lost, match="larger"):
+        made.take_each([written(first), *[change] * 6, *ends])
+    made.close()
 
 
 def test_what_cannot_be_is_refused() -> None:

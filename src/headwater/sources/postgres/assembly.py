@@ -33,10 +33,12 @@ from headwater.sources.postgres.pgoutput import (
     Update,
 )
 from headwater.sources.postgres.plain import Plain, spans
+from headwater.sources.source import Lost
 
 Said = Relation | Insert | Update | Delete | Truncate | Emitted
 SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into a file
 HELD_BYTES_MAX = 64 << 20  # of one plain transaction that is not whole; more than that is decoded as it comes
+TRANSACTION_BYTES_MAX = 1 << 30  # of one transaction; what it changed is read anew instead, with all that is captured
 PLAIN_MIN = 100  # messages, below which one by one is sooner
 _LENGTH = struct.Struct(">I")
 _ENDS = b"C"
@@ -58,8 +60,11 @@ class _UnderWay:
 
     file: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES))  # noqa: SIM115
     undone: set[int] = field(default_factory=set)
+    size: int = 0
 
     def add(self, payload: bytes) -> None:
+        self.size += len(payload)
+        _refuse_larger(self.size)
         self.file.write(_LENGTH.pack(len(payload)) + payload)
 
     def said(self) -> Iterator[Said]:
@@ -72,6 +77,12 @@ class _UnderWay:
                 yield message
 
 
+def _refuse_larger(size: int) -> None:
+    """Its rows would all be in memory together when it commits."""
+    if size > TRANSACTION_BYTES_MAX:
+        raise Lost(f"a transaction is larger than the {TRANSACTION_BYTES_MAX:,} bytes that are taken over at once")
+
+
 _IN_BLOCK = b"S" + struct.pack(">IB", 1, 1)
 
 
@@ -80,6 +91,7 @@ class Assembly:
         self._decoder = Decoder()
         self._begun: Begin | None = None
         self._said: list[Said] = []
+        self._size = 0  # of the messages that became `_said`
         self._open: dict[int, _UnderWay] = {}
         self._block: _UnderWay | None = None
         self._held: list[bytes] = []
@@ -118,6 +130,8 @@ class Assembly:
         message = self._decoder.decode(payload)
         if payload[:1] in _ROWS and self._begun is not None:
             self._said.append(message)  # type: ignore[arg-type]
+            self._size += len(payload)
+            _refuse_larger(self._size)
             return None
         return self._change(message) if isinstance(message, Said) else self._boundary(message)
 
@@ -158,7 +172,7 @@ class Assembly:
         if self._begun is None:
             raise SourceError("expected the beginning of a transaction, found its end")
         done = Committed(end, self._begun.xid, self._said)
-        self._begun, self._said = None, []
+        self._begun, self._said, self._size = None, [], 0
         return done
 
     def _aborted(self, xid: int, subxid: int) -> None:

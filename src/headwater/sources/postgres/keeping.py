@@ -23,7 +23,7 @@ from headwater.sources.postgres.runs import Keyed, Run, find, merged, run_of_row
 from headwater.sources.postgres.shelf import Shelf
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
-LOOK_AHEAD_MIN = 16  # keys, below which one by one is sooner
+LOOK_AHEAD_MIN = 32  # keys, below which one by one is sooner
 
 _Key = tuple[int, bytes]
 Written = Mapping[_Key, Held]
