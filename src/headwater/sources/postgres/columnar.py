@@ -18,7 +18,7 @@ from headwater.model.keys import Uint64s
 from headwater.model.stretch import Stretch, TableChanges
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.cells import batch_of, cells_at, refuse_behind
-from headwater.sources.postgres.gathering import Piece, gathered
+from headwater.sources.postgres.gathering import Piece, gathered, picked
 from headwater.sources.postgres.plain import Ints, Plain
 from headwater.sources.postgres.runs import (
     Chunk,
@@ -28,6 +28,7 @@ from headwater.sources.postgres.runs import (
     concatenated,
     equal_to_the_bit,
     find,
+    ordered,
     taken,
 )
 from headwater.sources.postgres.types import Parse
@@ -109,7 +110,7 @@ class _Read:
         self._refuse((kinds == _UPDATE) & (tags == _KEY))
         self._read(plain, rows, table)
         self.hash, self.names = self._named()
-        self.order = np.argsort(self.hash, kind="stable")
+        self.order = ordered(self.hash)
         self.before = self._before()
 
     def _refuse(self, odd: Bools) -> None:
@@ -248,7 +249,7 @@ def _unchanged(images: pa.RecordBatch, laid: _Laid) -> Ints:
     same = np.flatnonzero(laid.has_old & laid.has_new)
 
     def agree(column: pa.Array, asked: Ints) -> Bools:
-        return equal_to_the_bit(column.take(pa.array(laid.old[asked])), column.take(pa.array(laid.new[asked])))
+        return equal_to_the_bit(picked(column, laid.old[asked]), picked(column, laid.new[asked]))
 
     few = same[:_FEW]
     for column in sorted(images.columns, key=lambda one: int(agree(one, few).sum())) if same.size else ():

@@ -1,4 +1,6 @@
-"""One batch of rows that come from several: each row is moved once, from where it stands to where it shall be. Pure."""
+"""Rows picked from batches, and one batch of rows that come from several: each row is moved once, from where it stands
+to where it shall be. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,28 @@ class Piece:
     at: Ints | None
 
     def column(self, n: int) -> pa.Array:
-        return self.rows.column(n) if self.at is None else self.rows.column(n).take(pa.array(self.at))
+        return self.rows.column(n) if self.at is None else picked(self.rows.column(n), self.at)
 
     def words(self, n: int) -> Ints:
-        """The values of a column of whole words, as numbers."""
-        column = self.rows.column(n)
-        words = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
+        words = _words(self.rows.column(n))
         return words if self.at is None else words[self.at]
+
+
+def picked(column: pa.Array, at: Ints) -> pa.Array:
+    """What Arrow's `take` gives, which is slower where words are moved."""
+    if not (len(column) and _has_words(column)):
+        return column.take(pa.array(at))
+    return pa.Array.from_buffers(column.type, len(at), [None, pa.py_buffer(_words(column)[at])])
+
+
+def _has_words(column: pa.Array) -> bool:
+    """Whether it is nothing but values of eight bytes each."""
+    type = column.type
+    return pa.types.is_primitive(type) and type.bit_width == _WORD_BITS and not column.null_count
+
+
+def _words(column: pa.Array) -> Ints:
+    return np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
 
 
 def gathered(pieces: Sequence[Piece], into: Sequence[Ints], schema: pa.Schema) -> pa.RecordBatch:
@@ -42,14 +59,10 @@ def gathered(pieces: Sequence[Piece], into: Sequence[Ints], schema: pa.Schema) -
 
 
 def _column(some: Sequence[tuple[Piece, Ints]], n: int, type: pa.DataType, whence: Ints) -> pa.Array:
-    if pa.types.is_primitive(type) and type.bit_width == _WORD_BITS and not any(_lacks(one, n) for one, _ in some):
+    if some and all(_has_words(piece.rows.column(n)) for piece, _ in some):
         words = np.empty(len(whence), np.int64)
         for piece, places in some:
             words[places] = piece.words(n)
         return pa.Array.from_buffers(type, len(words), [None, pa.py_buffer(words)])
     parts = [piece.column(n) for piece, _ in some]
     return pa.concat_arrays(parts).take(pa.array(whence)) if parts else pa.array([], type)
-
-
-def _lacks(piece: Piece, n: int) -> bool:
-    return bool(piece.rows.column(n).null_count)
