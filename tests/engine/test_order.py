@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headwater.engine import order
 from headwater.engine.order import Frame, Ranked, Reframed, Touch, move, reframe
 from headwater.engine.packed import Keys, Packed, packed
+from headwater.model.keys import BEHIND
 from tests.engine.world import FUZZ
 
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
@@ -73,7 +74,7 @@ def test_packed_keys_are_in_the_order_of_their_bytes(rows: list[tuple[bytes, int
     values, ids = zip(*rows, strict=True)
     keys = packed(pa.array(values, pa.large_binary()), np.array(ids, np.uint64))
     assert keys is not None
-    plain = [value + id.to_bytes(8, "big") for value, id in rows]
+    plain = [value + BEHIND + id.to_bytes(8, "big") for value, id in rows]
     assert [*keys] == [keys[n] for n in range(len(keys))] == plain
     assert keys.in_order(np.arange(len(keys))).tolist() == sorted(plain)
     assert packed(pa.array([*values, b""], pa.large_binary()), np.zeros(len(values) + 1, np.uint64)) is None

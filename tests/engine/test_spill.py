@@ -15,6 +15,7 @@ import pytest
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.delta import Delta
 from headwater.engine.edits import encode
+from headwater.engine.operators import aggregates
 from headwater.model.change import Change, Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
@@ -87,10 +88,15 @@ def first_rows(rng: random.Random, count: int) -> Rows:
 @pytest.mark.slow
 @pytest.mark.parametrize("bytes_max", [0, 4096])
 @pytest.mark.parametrize("restored", [False, True])
-def test_what_is_emitted_does_not_depend_on_what_is_in_memory(bytes_max: int, restored: bool, tmp_path: Path) -> None:
+def test_what_is_emitted_does_not_depend_on_what_is_in_memory(
+    bytes_max: int, restored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(bytes_max)
     rows = first_rows(rng, 60)
-    tight = Limits(run_rows_min=8, state_bytes_max=bytes_max, head_rows_max=bytes_max // 256)
+    monkeypatch.setattr(aggregates, "VALUES_MAX", 3)
+    monkeypatch.setattr(aggregates, "PIECES_MAX", 3)
+    few = bytes_max // 256
+    tight = Limits(run_rows_min=8, state_bytes_max=bytes_max, head_rows_max=few, open_groups_max=few)
     ample, small = opened(Limits(run_rows_min=8), rows), opened(tight, rows)
     emitted = 0
     for tx in range(10, 90):

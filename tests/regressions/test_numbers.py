@@ -5,14 +5,21 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import psycopg
+import pyarrow as pa
 import pytest
 
 import headwater
+from headwater.engine.operators.aggregates import Extreme
+from headwater.engine.operators.places import Part, Places
+from headwater.engine.program import Program
+from headwater.engine.work import Work
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.keys import encode_value
 from headwater.model.schema import Column, Table
-from headwater.model.value import Type
+from headwater.model.value import Type, to_array
+from headwater.plan.planner import plan
 from headwater.sql.bind import bind
 from tests.support.postgres import VERSIONS, Servers
 
@@ -23,6 +30,28 @@ def test_numbers_below_every_double_have_keys_in_their_order() -> None:
     keys = [encode_value(number) for number in numbers]
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
+
+
+def test_the_largest_of_numbers_that_are_one_double_is_the_largest() -> None:
+    """It was the shortest: what comes behind a key was taken for its end."""
+    numbers = [Decimal("1.00000000000000000001"), Decimal(1), Decimal("1.00000000000000000002"), Decimal("1.0")]
+    for falling in (False, True):
+        made = Extreme(Part(Places(Work()), b""), "BINARY", descending=falling)
+        for number in numbers:
+            made.add(number, 1)
+        assert made.result() == (max if falling else min)(numbers)
+
+
+def test_rows_that_are_ordered_by_one_double_are_in_order_whatever_their_identity() -> None:
+    """The rest of a number stood where the identity of a row stands that has none."""
+    table, named = (Table("t", (Column(n, Type.NUMERIC, "numeric"),), (n,), dialect="postgres") for n in ("n", "t.n"))
+    rows = [Decimal("1.00000000000000000001"), Decimal(1), Decimal("1.00000000000000000002")]
+    batch = pa.RecordBatch.from_arrays([to_array(rows, Type.NUMERIC)], schema=named.arrow)
+    for word, order in (("ASC", [1, 0, 2]), ("DESC", [2, 0, 1])):
+        program = Program(plan(f"SELECT n FROM t ORDER BY n {word}", [table]).template, named)
+        for id in (0, 2**64 - 1):
+            keys = program.see(batch, np.full(len(rows), id, np.uint64)).keys
+            assert sorted(range(3), key=keys.__getitem__) == order
 
 
 @pytest.mark.slow

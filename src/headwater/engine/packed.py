@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.model.keys import BEHIND
+
 Keys = npt.NDArray[np.void]
 
 
@@ -48,5 +50,6 @@ def packed(encoded: pa.Array, ends: npt.NDArray[np.uint64]) -> Packed | None:
     if not len(widths) or not (widths == widths[0]).all():
         return None
     values = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]].reshape(len(encoded), -1)
-    both = np.concatenate((values, ends.astype(">u8").view(np.uint8).reshape(len(encoded), 8)), axis=1)
+    between = np.full((len(encoded), 1), BEHIND[0], np.uint8)
+    both = np.concatenate((values, between, ends.astype(">u8").view(np.uint8).reshape(len(encoded), 8)), axis=1)
     return Packed(both.view(f"V{both.shape[1]}").ravel())

@@ -18,7 +18,7 @@ from headwater.engine.expression import Expressions
 from headwater.engine.filter import Filter
 from headwater.engine.packed import packed
 from headwater.engine.project import Project
-from headwater.model.keys import Uint64s, encode_columns, encode_whole
+from headwater.model.keys import BEHIND, Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Type, held_in
 from headwater.plan.template import Template
@@ -99,7 +99,8 @@ class Program:
             if keys is not None:
                 return keys, evaluated.failed
         encoded = encode_columns(evaluated.columns, *how)
-        return list(map(add, encoded, id.astype(">u8").view("V8").tolist())), evaluated.failed
+        ends = [BEHIND + each for each in id.astype(">u8").view("V8").tolist()]
+        return list(map(add, encoded, ends)), evaluated.failed
 
 
 def _shown(template: Template) -> set[str]:

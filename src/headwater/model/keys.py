@@ -37,6 +37,7 @@ _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
 _NAN = _ALL  # above infinity in the ordered form
 _REST = b"\xff"  # more of a number follows, that neither double nor residual tells
+BEHIND = b"\x80"  # between a key and what is no value: rising or falling, the rest of a number is not mistaken for it
 _RESIDUAL_MAX = (1 << 16) - 1
 _EXPONENT_BIAS = 1 << 31
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)

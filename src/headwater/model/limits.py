@@ -17,6 +17,7 @@ class Limits:
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
     state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
+    open_groups_max: int = 200_000  # of a GROUP BY, about 1 kB each; all are packed, and unpacked when they change
     head_rows_max: int = 1_000_000  # of the frames beneath a LIMIT inside; they are read again when they change
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
     capture_ms_max: int = 30_000  # without a step of the capture; who waits for it is refused, and told why

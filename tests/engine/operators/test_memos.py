@@ -25,15 +25,15 @@ _ACTIONS = st.lists(
 )
 
 
-def made() -> Memos[list[int]]:
+def made(max: int = 10_000) -> Memos[list[int]]:
     """Pieces that are changed where they are."""
-    return Memos(lambda piece: bytes([1, *piece]), lambda packed: list(packed[1:]), Work())
+    return Memos(lambda piece: bytes([1, *piece]), lambda packed: list(packed[1:]), Work(), max)
 
 
 @tries(150)
-@given(_ACTIONS)
-def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]]) -> None:
-    memos, model = made(), dict[int, list[int]]()
+@given(_ACTIONS, st.sampled_from((0, 3, 1000)))
+def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]], max: int) -> None:
+    memos, model = made(max), dict[int, list[int]]()
     with TemporaryDirectory() as place:
         for number, (action, key) in enumerate(actions):
             match action:
@@ -53,7 +53,7 @@ def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]]) -> None:
                         idle.let_go()
                     assert not memos._here
                 case "restore":
-                    memos = again(memos, Path(place))
+                    memos = again(memos, Path(place), max)
             if number % 20 == 19:
                 assert contents(memos) == model
         assert contents(memos) == model
@@ -68,8 +68,8 @@ def changed(memos: Memos[list[int]], key: int, number: int) -> None:
     piece.append(number)
 
 
-def again(memos: Memos[list[int]], place: Path) -> Memos[list[int]]:
-    other = made()
+def again(memos: Memos[list[int]], place: Path, max: int) -> Memos[list[int]]:
+    other = made(max)
     kept.restore(other, place, kept.save(memos, place))
     return other
 
@@ -104,3 +104,12 @@ def test_what_nobody_touches_leaves_memory(tmp_path: Path) -> None:
     idle.let_go()
     assert len(memos._here) == 1
     assert not list(memos.inside())
+
+
+def test_only_so_many_are_in_memory() -> None:
+    memos = made(100)
+    for key in range(1000):
+        changed(memos, key, key % 200)
+        assert len(memos._here) <= 100
+    memos.fetch(range(50))
+    assert [memos.get(key) for key in range(50)] == [[key] for key in range(50)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.operators import head, kept, places
 from headwater.engine.operators.head import Head
-from headwater.engine.operators.places import Places
+from headwater.engine.operators.places import Part, Places
 from headwater.engine.work import Work
 from tests.support.fuzz import tries
 
@@ -55,7 +55,7 @@ def again(made: Places, place: Path) -> Places:
 @given(_ACTIONS, st.integers(0, 4))
 def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[str, bytes, bytes]], need: int) -> None:
     made, there = Places(Work()), Counter[tuple[bytes, bytes]]()
-    heads = {part: Head(made, part, need) for part in PARTS}
+    heads = {part: Head(Part(made, part), need) for part in PARTS}
     with TemporaryDirectory() as where:
         for action, part, key in actions:
             match action:
@@ -71,7 +71,7 @@ def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[st
                     kept.save(made, Path(where))
                 case "restore":
                     made = again(made, Path(where))
-                    heads = {name: Head(made, name, need) for name in PARTS}
+                    heads = {name: Head(Part(made, name), need) for name in PARTS}
                 case "spill":
                     kept.save(made, Path(where))
                     for run in kept.runs_inside(made, Path(where)):
@@ -108,7 +108,7 @@ def test_many_at_once_are_what_each_by_itself_comes_to(rows: list[tuple[bytes, b
 
 def test_a_head_knows_no_more_than_it_is_asked_for() -> None:
     made, rng = Places(Work()), random.Random(1)
-    one = Head(made, b"p", 3, new=True)
+    one = Head(Part(made, b"p"), 3, new=True)
     keys = rng.sample(range(100_000), 2000)
     for number in keys:
         one.change(number.to_bytes(4, "big"), 1)

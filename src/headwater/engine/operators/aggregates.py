@@ -1,7 +1,8 @@
 """Accumulators: what a group knows of the values of one aggregate. Values come and go, in any order and number.
 
 Sums of REALs are kept exactly, as one integer of the smallest double's size, and rounded once: taking a value back
-leaves no trace. SQLite 3.40 adds doubles one after the other, so its own result is off ours by its rounding: at most
+leaves no trace. Values that have to be kept are in memory while a group has few of them, then in `Places`: what is
+shown is the same. SQLite 3.40 adds doubles one after the other, so its own result is off ours by its rounding: at most
 about n · 2⁻⁵³ · Σ|x|. Integers are exact in both.
 """
 
@@ -12,12 +13,18 @@ import heapq
 import math
 import sqlite3
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Protocol
 
+import msgspec
+
+from headwater.engine.operators.head import Head
 from headwater.engine.operators.overflow import Overflow
+from headwater.engine.operators.places import Part, bearing, borne
 from headwater.engine.operators.sums import NumericSum, RealSum, Truths
-from headwater.model.keys import encode_value
+from headwater.model.interval import Interval
+from headwater.model.keys import BEHIND, encode_value
 from headwater.model.value import Type, Value, pack_any, unpack_any
 from headwater.sql.relation import Aggregate
 
@@ -26,6 +33,8 @@ _BITS = 1074  # the smallest double is 2**-1074
 _UNIT = 1 << _BITS
 OVERFLOW = "integer overflow"
 _GONE_MAX = 16
+VALUES_MAX = 256  # of a min or max in Python's own structures; more are kept in their places
+PIECES_MAX = 4096  # of a group_concat, which reads all of them with each change
 _COUNTED_ONCE = ("count", "sum", "total", "avg")
 
 
@@ -128,23 +137,28 @@ def _avg(of: Sum) -> Value:
 
 
 class Extreme:
-    """min and max: a heap of what was ever there, cleared of what is gone when it comes to the top.
+    """min and max: a heap of what was ever there, cleared of what is gone when it comes to the top. Where there are
+    many values, the first of their places.
 
     Two plain dicts, not one of pairs: the garbage collector looks into pairs, over and over."""
 
-    __slots__ = ("collation", "descending", "gone", "heap", "values", "weights")
+    __slots__ = ("collation", "descending", "gone", "heap", "many", "part", "values", "weights")
 
-    def __init__(self, collation: str, descending: bool) -> None:
-        self.collation, self.descending = collation, descending
+    def __init__(self, part: Part, collation: str, descending: bool) -> None:
+        self.part, self.collation, self.descending = part, collation, descending
         self.values: dict[bytes, Value] = {}
         self.weights: dict[bytes, int] = {}
         self.heap: list[bytes] = []
         self.gone = 0
+        self.many: Head | None = None
 
     def add(self, value: Any, weight: int) -> None:
         if value is None:
             return
-        key = encode_value(value, collation=self.collation, descending=self.descending) + _look(value)
+        key = encode_value(value, collation=self.collation, descending=self.descending) + BEHIND + _look(value)
+        if self.many is not None:
+            self.many.change(bearing(key, pack_any(value) or b""), weight)
+            return
         had = self.weights.get(key)
         if had is None:
             had = 0
@@ -156,6 +170,8 @@ class Extreme:
         if not had + weight:
             self.gone += 1
             self._shrink()
+        elif len(self.heap) > VALUES_MAX:
+            self._move_out()
 
     def _shrink(self) -> None:
         """What is gone never outweighs what is there."""
@@ -165,7 +181,18 @@ class Extreme:
             self.heap = sorted(self.weights)
             self.gone = 0
 
+    def _move_out(self) -> None:
+        self.many = Head(self.part, 1, new=True)
+        for key, weight in self.weights.items():
+            if weight:
+                self.many.change(bearing(key, pack_any(self.values[key]) or b""), weight)
+        self.values, self.weights, self.heap = {}, {}, []
+
     def result(self) -> Value:
+        if self.many is not None:
+            self.many.fill()
+            first = next(iter(self.many), None)
+            return None if first is None else unpack_any(borne(first[0]))
         while self.heap:
             key = self.heap[0]
             if self.weights[key]:
@@ -176,10 +203,14 @@ class Extreme:
         return None
 
     def dump(self) -> Any:
+        if self.many is not None:
+            return None
         return [[pack_any(self.values[key]), weight] for key, weight in self.weights.items() if weight]
 
     def load(self, dumped: Any) -> None:
-        for value, weight in dumped:
+        if dumped is None:
+            self.many = Head(self.part, 1)
+        for value, weight in dumped or ():
             self.add(unpack_any(value), weight)
 
 
@@ -217,21 +248,27 @@ class Distinct:
             self.add(unpack_any(value), weight)
 
 
+Piece = tuple[bytes, str, str, bytes]
+
+
 class Concat:
-    """group_concat and string_agg: (place in the order, text, separator, key) of each value. A separator stands before
-    its value.
+    """group_concat: (place in the order, text, separator, key) of each value; a separator stands before its value.
 
-    With DISTINCT the first of each key counts, once."""
+    With DISTINCT the first of each key counts, once. Many are kept in their places."""
 
-    __slots__ = ("distinct", "there", "weights")
+    __slots__ = ("distinct", "many", "part", "there", "weights")
 
-    def __init__(self, distinct: bool) -> None:
-        self.distinct = distinct
-        self.there: list[tuple[bytes, str, str, bytes]] = []
-        self.weights: dict[tuple[bytes, str, str, bytes], int] = {}
+    def __init__(self, part: Part, distinct: bool) -> None:
+        self.part, self.distinct = part, distinct
+        self.there: list[Piece] = []
+        self.weights: dict[Piece, int] = {}
+        self.many = False
 
     def add(self, value: Any, weight: int) -> None:
         if value is None:
+            return
+        if self.many:
+            self.part.add(_place(value), weight)
             return
         total = self.weights.get(value, 0) + weight
         if value not in self.weights:
@@ -240,13 +277,24 @@ class Concat:
         if not total:
             del self.weights[value]
             del self.there[bisect_left(self.there, value)]
+        elif len(self.there) > PIECES_MAX:
+            self._move_out()
+
+    def _move_out(self) -> None:
+        for value, weight in self.weights.items():
+            self.part.add(_place(value), weight)
+        self.there, self.weights, self.many = [], {}, True
+
+    def _pieces(self) -> Iterator[tuple[Piece, int]]:
+        """In their order, each with how often it is there."""
+        if self.many:
+            return ((_piece(place), times) for place, times in self.part.behind())
+        return ((piece, self.weights[piece]) for piece in self.there)
 
     def result(self) -> Value:
         pieces: list[str] = []
         seen: set[bytes] = set()
-        for entry in self.there:
-            _, text, separator, key = entry
-            times = self.weights[entry]
+        for (_, text, separator, key), times in self._pieces():
             if self.distinct:
                 times = 0 if key in seen else 1
                 seen.add(key)
@@ -254,83 +302,69 @@ class Concat:
         return "".join(pieces[1:]) if pieces else None
 
     def dump(self) -> Any:
-        return [
-            [place, pack_any(text), pack_any(separator), key, self.weights[place, text, separator, key]]
-            for place, text, separator, key in self.there
-        ]
+        if self.many:
+            return None
+        return [[*_packed(piece), times] for piece, times in self._pieces()]
 
     def load(self, dumped: Any) -> None:
-        for place, text, separator, key, weight in dumped:
-            self.add((place, unpack_any(text), unpack_any(separator), key), weight)
+        self.many = dumped is None
+        for *packed, weight in dumped or ():
+            self.add(_unpacked(packed), weight)
 
 
-class Collected:
-    """array_agg: (place in the order, value) of each, NULLs too. With DISTINCT each place counts once."""
-
-    __slots__ = ("distinct", "there", "weights")
-
-    def __init__(self, distinct: bool) -> None:
-        self.distinct = distinct
-        self.there: list[tuple[bytes, bytes]] = []
-        self.weights: dict[tuple[bytes, bytes], int] = {}
-
-    def add(self, value: Any, weight: int) -> None:
-        total = self.weights.get(value, 0) + weight
-        if value not in self.weights:
-            insort(self.there, value)
-        self.weights[value] = total
-        if not total:
-            del self.weights[value]
-            del self.there[bisect_left(self.there, value)]
-
-    def result(self) -> Value:
-        values: list[Value] = []
-        for entry in self.there:
-            values += [unpack_any(entry[1] or None)] * (1 if self.distinct else self.weights[entry])
-        return tuple(values) or None
-
-    def dump(self) -> Any:
-        return [[*entry, self.weights[entry]] for entry in self.there]
-
-    def load(self, dumped: Any) -> None:
-        for place, packed, weight in dumped:
-            self.add((place, packed), weight)
+def _place(piece: Piece) -> bytes:
+    """Where it stands among all."""
+    return bearing(b"".join([encode_value(each) for each in piece]), msgspec.msgpack.encode(_packed(piece)))
 
 
-def accumulator(aggregate: Aggregate) -> Callable[[], Accumulator]:
-    """What makes an accumulator for each group."""
+def _piece(place: bytes) -> Piece:
+    return _unpacked(msgspec.msgpack.decode(borne(place)))
+
+
+def _packed(piece: Piece) -> list[Any]:
+    place, text, separator, key = piece
+    return [place, pack_any(text), pack_any(separator), key]
+
+
+def _unpacked(packed: Sequence[Any]) -> Piece:
+    place, text, separator, key = packed
+    return place, unpack_any(text), unpack_any(separator), key
+
+
+def accumulator(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
+    """What makes an accumulator for each group. It has a part of its own for its values."""
     inside = _plain(aggregate)
     if aggregate.distinct and aggregate.function in _COUNTED_ONCE:
-        return lambda: Distinct(aggregate.collation, inside())
+        return lambda part: Distinct(aggregate.collation, inside(part))
     return inside
 
 
-def _plain(aggregate: Aggregate) -> Callable[[], Accumulator]:
+def _plain(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
     match aggregate.function:
         case "sum" | "avg" as name if aggregate.column.type is Type.NUMERIC:
-            return lambda: NumericSum(name == "avg")
+            return lambda _: NumericSum(name == "avg")
         case "sum" | "avg" as name if aggregate.column.affinity == "float8":
-            return lambda: RealSum(name == "avg")
+            return lambda _: RealSum(name == "avg")
         case "bool_and" | "bool_or" | "every" as name:
-            return lambda: Truths(name != "bool_or")
+            return lambda _: Truths(name != "bool_or")
         case "count":
-            return Count
+            return lambda _: Count()
         case "min" | "max":
-            return lambda: Extreme(aggregate.collation, aggregate.function == "max")
-        case "group_concat" | "string_agg":
-            return lambda: Concat(aggregate.distinct)
-        case "array_agg":
-            return lambda: Collected(aggregate.distinct)
+            return lambda part: Extreme(part, aggregate.collation, aggregate.function == "max")
+        case "group_concat":
+            return lambda part: Concat(part, aggregate.distinct)
         case _:
             finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
-            return lambda: Sum(finish)
+            return lambda _: Sum(finish)
 
 
 def _look(value: Value) -> bytes:
     """Tells equal values apart that look different: the smallest look is the one shown."""
+    if value.__class__ is int:
+        return b""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
-    return b"r" if isinstance(value, float) else b""
+    return (pack_any(value) or b"") if isinstance(value, float | Decimal | Interval) else b""
 
 
 @functools.lru_cache(maxsize=4096)

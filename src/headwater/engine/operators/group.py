@@ -1,10 +1,12 @@
 """group: GROUP BY and aggregates. One look at a group for each transaction that touches it.
 
-Groups in use live in Python: a change costs its own row, not its group. Without keys there is one group, always.
+Groups in use live in Python: a change costs its own row, not its group. The values of a group that has many are in
+`Places`, beside it. Without keys there is one group, always.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,8 +24,10 @@ from headwater.engine.operators.kept import State
 from headwater.engine.operators.looks import looks_alike
 from headwater.engine.operators.memos import Memos
 from headwater.engine.operators.overflow import Overflow
+from headwater.engine.operators.places import Part, Places
 from headwater.engine.work import Work
 from headwater.model.keys import encode_columns, encode_row, hash_all
+from headwater.model.limits import DEFAULT, Limits
 from headwater.model.packing import alike
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
@@ -40,6 +44,7 @@ _Look = tuple[bytes | None, ...]
 class _State:
     """One group. `looks`: how often its key looks how, packed, where equal keys may look different."""
 
+    name: int
     key: Row
     accumulators: list[Accumulator]
     looks: dict[_Look, int] | None
@@ -85,7 +90,7 @@ class _Feed:
 
 
 class GroupOperator:
-    def __init__(self, group: Group, table: Table, work: Work, failures: Failures) -> None:
+    def __init__(self, group: Group, table: Table, work: Work, failures: Failures, limits: Limits = DEFAULT) -> None:
         self.table = table_of(columns_of(group))
         self._work, self._failures = work, failures
         self._keys = group.key_columns
@@ -94,7 +99,9 @@ class GroupOperator:
         self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
         exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
         self._expressions = Expressions(exprs, table) if exprs else None
-        self._groups = Memos(_packed, self._unpacked, work)
+        self._groups = Memos(_packed, self._unpacked, work, limits.open_groups_max)
+        self._portion = max(limits.open_groups_max // 2, 1)
+        self._values = Places(work)
 
     def step(self, inputs: list[Batch]) -> Batch:
         (batch,) = inputs
@@ -111,13 +118,15 @@ class GroupOperator:
         """The one group of an aggregate without keys, over nothing, where there is none yet."""
         self._groups.fetch([_ONLY])
         if self._groups.get(_ONLY) is None:
-            only = self._new(())
+            only = self._new(_ONLY, ())
             only.shown = only.now(always=True)
             self._groups.put(_ONLY, only)
             out.add(only.shown, FIRST_TX, 1)
 
-    def _new(self, key: Row) -> _State:
-        return _State(key, [make() for make in self._makers], {} if self._loose else None)
+    def _new(self, name: int, key: Row) -> _State:
+        parts = (Part(self._values, struct.pack(">QH", name, n)) for n in range(len(self._makers)))
+        accumulators = [make(part) for make, part in zip(self._makers, parts, strict=True)]
+        return _State(name, key, accumulators, {} if self._loose else None)
 
     def _evaluated(self, batch: Batch) -> tuple[list[pa.Array], Batch]:
         if self._expressions is None:
@@ -142,12 +151,15 @@ class GroupOperator:
             count = end
         numbers: dict[int, int] = {}
         number = np.fromiter((numbers.setdefault(key, len(numbers)) for key in encoded), np.int64, len(encoded))
-        self._groups.fetch(numbers)
         order = np.lexsort((batch.id, batch.tx, number))
         cuts = [*firsts((number[order], batch.tx[order])).tolist(), len(order)]
         rows, diff, tx = order.tolist(), batch.diff.tolist(), batch.tx.tolist()
+        names, fetched = list(numbers), 0
         for start, end in pairwise(cuts):
             touched = rows[start:end]
+            if number[touched[0]] == fetched:
+                self._groups.fetch(names[fetched : fetched + self._portion])
+                fetched += self._portion
             self._touch(encoded[touched[0]], keys, touched, diff, feeds, tx[touched[0]], out)
 
     def _touch(
@@ -163,7 +175,7 @@ class GroupOperator:
         """One group, one transaction."""
         state = self._groups.get(encoded)
         if state is None:
-            state = self._new(keys[touched[0]])
+            state = self._new(encoded, keys[touched[0]])
             self._groups.put(encoded, state)
         for place in touched:
             weight = diff[place]
@@ -213,14 +225,14 @@ class GroupOperator:
         return identified(rows, self.table, np.array(out.tx, np.int64), np.array(out.diff, np.int64)).consolidated()
 
     def state(self) -> list[State]:
-        return [self._groups]
+        return [self._groups, self._values]
 
     def resume(self) -> None:
-        """All state is in the memos."""
+        """All state is in the memos, and beside them."""
 
     def _unpacked(self, packed: bytes) -> _State:
-        key, count, looks, dumped = msgspec.msgpack.decode(packed)
-        state = self._new(tuple(map(unpack_any, key)))
+        name, key, count, looks, dumped = msgspec.msgpack.decode(packed)
+        state = self._new(name, tuple(map(unpack_any, key)))
         state.rows = count
         if state.looks is not None:
             state.looks.update({tuple(look): weight for look, weight in looks})
@@ -312,4 +324,4 @@ def _same(one: Row | None, other: Row | None) -> bool:
 def _packed(state: _State) -> bytes:
     looks = [[list(look), weight] for look, weight in (state.looks or {}).items()]
     dumped = [each.dump() for each in state.accumulators]
-    return msgspec.msgpack.encode([list(map(pack_any, state.key)), state.rows, looks, dumped])
+    return msgspec.msgpack.encode([state.name, list(map(pack_any, state.key)), state.rows, looks, dumped])

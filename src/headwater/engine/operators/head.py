@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import islice
 
-from headwater.engine.operators.places import Places, Times
+from headwater.engine.operators.places import Part, Times
 
 _SPARE = 32
 _TRIM = 8  # times as many as are read at once, and the rest is forgotten
@@ -19,11 +19,11 @@ _TRIM = 8  # times as many as are read at once, and the rest is forgotten
 class Head:
     """`rows`: how many there are in the keys it knows, each counted as often as it is there."""
 
-    __slots__ = ("_keys", "_need", "_part", "_places", "_times", "_upto", "_whole", "rows")
+    __slots__ = ("_keys", "_need", "_part", "_times", "_upto", "_whole", "rows")
 
-    def __init__(self, places: Places, part: bytes, need: int, *, new: bool = False) -> None:
+    def __init__(self, part: Part, need: int, *, new: bool = False) -> None:
         """`need`: so many rows are looked at. `new`: the part has no keys yet."""
-        self._places, self._part, self._need = places, part, need
+        self._part, self._need = part, need
         self._keys: list[bytes] = []
         self._times: dict[bytes, int] = {}
         self._upto = b""  # it knows all keys up to here
@@ -41,7 +41,7 @@ class Head:
 
     def change(self, key: bytes, weight: int) -> None:
         """`fill` before anybody looks again."""
-        self._places.add(self._part, key, weight)
+        self._part.add(key, weight)
         if not self._whole and key > self._upto:
             return
         had = self._times.get(key, 0)
@@ -50,24 +50,25 @@ class Head:
             self._times[key] = had + weight
             if not had:
                 insort(self._keys, key)
+                self._trim()
         else:
             del self._times[key], self._keys[bisect_left(self._keys, key)]
 
     def fill(self) -> None:
-        """Knows as many rows as are looked at, if there are so many, and not many more."""
+        """Knows as many rows as are looked at, if there are so many."""
         more = self._need + _SPARE
         while self.rows < self._need and not self._whole:
-            found = list(islice(self._places.behind(self._part, self._upto), more))
+            found = list(islice(self._part.behind(self._upto), more))
             self._whole = len(found) < more
             self._keys += [key for key, _ in found]
             self._times.update(found)
             self.rows += sum(times for _, times in found)
             self._upto = found[-1][0] if found else self._upto
-        if len(self._keys) > _TRIM * more:
-            self._trim(2 * more)
 
-    def _trim(self, count: int) -> None:
-        for key in self._keys[count:]:
-            self.rows -= self._times.pop(key)
-        del self._keys[count:]
-        self._upto, self._whole = self._keys[-1], False
+    def _trim(self) -> None:
+        more = self._need + _SPARE
+        if len(self._keys) > _TRIM * more:
+            for key in self._keys[2 * more :]:
+                self.rows -= self._times.pop(key)
+            del self._keys[2 * more :]
+            self._upto, self._whole = self._keys[-1], False

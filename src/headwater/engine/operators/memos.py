@@ -2,7 +2,8 @@
 
 What has changed since the last save is filed with it as a run, packed and sorted by key; of a key the newest counts. So
 a save costs what has changed, and what is filed need not be in memory too: it is unpacked again when its key is
-touched. Which pieces those are never shows in a result.
+touched. Nor are more than so many pieces in memory at once: all of them are filed, and the next ones have room. Which
+pieces those are never shows in a result.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class Filed:
 
 
 class Memos(Generic[M]):
-    def __init__(self, pack: Callable[[M], bytes], unpack: Callable[[bytes], M], work: Work) -> None:
+    def __init__(self, pack: Callable[[M], bytes], unpack: Callable[[bytes], M], work: Work, max: int) -> None:
+        """`max`: so many pieces, and those fetched at once, are in memory."""
         self.runs: list[Filed] = []
+        self._max = max
         self._pack, self._unpack, self._work = pack, unpack, work
         self._here: dict[int, M] = {}
         self._changed: set[int] = set()  # since the last save
@@ -50,7 +53,10 @@ class Memos(Generic[M]):
         self._away = False  # whether some are filed and not here
 
     def fetch(self, keys: Collection[int]) -> None:
-        """Whatever there is of these keys is here from now on."""
+        """Whatever there is of these keys is here from now on; others may be no longer."""
+        if len(self._here) + len(keys) > self._max and self._here:
+            self.settle()
+            self._here, self._away = {}, True
         missing = [key for key in keys if key not in self._here and key not in self._changed] if self._away else []
         wanted = np.array(missing, np.uint64)
         for run in reversed(self.runs):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ Times = tuple[Key, int]  # a key, and how often it is there
 _RECENT_MAX = 4096  # more of them become a run
 _READ_AT_ONCE = 64
 _NAME_BYTES = 8
+_LOAD_BYTES = 4
 
 
 @dataclass(slots=True)
@@ -130,6 +132,30 @@ class Places:
             times = sum(weight for _, weight in same)
             if times:
                 yield place, times
+
+
+class Part(NamedTuple):
+    """One part of all places."""
+
+    places: Places
+    name: Key
+
+    def add(self, key: Key, weight: int) -> None:
+        self.places.add(self.name, key, weight)
+
+    def behind(self, key: Key = b"") -> Iterator[Times]:
+        return self.places.behind(self.name, key)
+
+
+def bearing(key: Key, load: bytes) -> Key:
+    """A key that carries something behind it."""
+    return key + load + len(load).to_bytes(_LOAD_BYTES, "big")
+
+
+def borne(key: Key) -> bytes:
+    """What a key carries."""
+    size = int.from_bytes(key[-_LOAD_BYTES:], "big")
+    return key[-_LOAD_BYTES - size : -_LOAD_BYTES]
 
 
 def _past(part: bytes) -> bytes | None:

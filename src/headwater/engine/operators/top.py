@@ -22,9 +22,9 @@ from headwater.engine.operators.batch import Batch, at_once, firsts, nothing, to
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.head import Head
 from headwater.engine.operators.kept import State
-from headwater.engine.operators.places import Placed, Places, Times
+from headwater.engine.operators.places import Part, Placed, Places, Times
 from headwater.engine.work import Work
-from headwater.model.keys import Uint64s, encode_columns, encode_whole, hash_columns
+from headwater.model.keys import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.expr import ColumnRef
@@ -117,7 +117,7 @@ class TopOperator:
         """Nothing was there before: the frames are read off the sorted places."""
         n, types = len(self._parts), self._expressions.types
         keys = [encode_whole(columns[n:], types[n:], *self._how())] if self._order else []
-        parts = [_binary(names), *keys, _binary(batch.id)]
+        parts = [_binary(names), *keys, pa.scalar(BEHIND, pa.large_binary()), _binary(batch.id)]
         run = self._places.fill(pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary())), batch.diff)
         return self._framed(run, int(batch.tx[0]))
 
@@ -148,7 +148,7 @@ class TopOperator:
     def _keys(self, columns: list[pa.Array], id: Uint64s) -> list[bytes]:
         """The place of each row in its partition."""
         n, types = len(self._parts), self._expressions.types
-        ids = id.astype(">u8").view(f"V{_ID_BYTES}").tolist()
+        ids = [BEHIND + each for each in id.astype(">u8").view(f"V{_ID_BYTES}").tolist()]
         return list(map(add, encode_columns(columns[n:], types[n:], *self._how()), ids)) if self._order else ids
 
     def _change(self, name: bytes, tx: int, changes: list[Times], moved: _Moved) -> None:
@@ -168,7 +168,7 @@ class TopOperator:
             self._partitions, self._room = {}, self._room_max
 
     def _open(self, name: bytes) -> _Partition:
-        head = Head(self._places, name, self._end)
+        head = Head(Part(self._places, name), self._end)
         partition = self._partitions[name] = _Partition(head, {}, full=False)
         self._reframe(partition, 0, _Moved([], [], []))
         self._room -= 1 + len(head)

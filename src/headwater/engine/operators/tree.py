@@ -142,8 +142,9 @@ def _operator(relation: Relation, tables: list[Table], work: Work, failures: Fai
         case Mark():
             return MarkOperator(relation, tables[0], tables[1], work, failures)
         case Group():
-            make = RunningOperator if runs(relation) else GroupOperator
-            return make(relation, tables[0], work, failures)
+            if runs(relation):
+                return RunningOperator(relation, tables[0], work, failures)
+            return GroupOperator(relation, tables[0], work, failures, limits)
         case Distinct():
             return distinct(tables[0], work)
         case SetOperation():
