@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.kernels import compile_kernel, evaluate
-from headwater.model.keys import encode_columns, encode_value
+from headwater.model.keys import encode_columns, encode_value, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, type_of
 from headwater.plan.template import Instance, Selector, Template
@@ -32,6 +32,7 @@ Spans = tuple[Span, ...]  # in their order
 
 _LAST = b"\xff"
 _ENCODED_ROWS_MAX = 64  # more rows go to a kernel, where there is one
+_SPANS_MAX = 16  # so many are each compared with all rows
 _PLAIN = (Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB)
 _from = itemgetter(0)
 
@@ -60,14 +61,22 @@ class Wanted:
 
     def mask(self, rows: pa.RecordBatch, table: Table) -> Bools:
         """Which rows it wants, by what they hold in its columns."""
-        if rows.num_rows > _ENCODED_ROWS_MAX and all(_is_plain(rows, table, name) for name in self.columns):
+        plain = all(_is_plain(rows, table, name) for name in self.columns)
+        if rows.num_rows > _ENCODED_ROWS_MAX and plain and not self._asks_for_nan():
             kernel = compile_kernel(chain("and", [_call(*each, table) for each in self.conditions]), table)
             with suppress(pa.ArrowInvalid):  # in doubt: their encodings decide
                 if kernel is not None:
                     passed: Bools = np.asarray(evaluate(kernel, rows).fill_null(0)) != 0
                     return passed
+        if rows.num_rows > _ENCODED_ROWS_MAX and all(len(spans) <= _SPANS_MAX for spans in self.spans):
+            pairs = zip(self.spans, self.columns, strict=True)
+            each = [_inside(spans, _whole_column(rows, table, name)) for spans, name in pairs]
+            return np.array(np.logical_and.reduce(each), np.bool_)
         columns = [encoded_column(rows, table, name) for name in self.columns]
         return np.array([self.has(row) for row in zip(*columns, strict=True)], np.bool_)
+
+    def _asks_for_nan(self) -> bool:
+        return any(value != value for _, values in self.conditions for value in values)
 
     def has(self, row: Sequence[bytes]) -> bool:
         return all(map(within, self.spans, row))
@@ -82,6 +91,20 @@ def _is_plain(rows: pa.RecordBatch, table: Table, name: str) -> bool:
 def within(spans: Spans, value: bytes) -> bool:
     at = bisect_right(spans, value, key=_from) - 1
     return at >= 0 and value < spans[at][1]
+
+
+def _inside(spans: Spans, encoded: pa.Array) -> Bools:
+    """`within`, of many values at once."""
+    found = np.zeros(len(encoded), np.bool_)
+    for low, high in spans:
+        first, past = (pa.scalar(end, pa.large_binary()) for end in (low, high))
+        found |= np.asarray(pc.and_(pc.greater_equal(encoded, first), pc.less(encoded, past)))
+    return found
+
+
+def _whole_column(rows: pa.RecordBatch, table: Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return encode_whole([rows.column(table.index(name))], [column.type], [column.collation], [False], [True])
 
 
 def encoded_column(rows: pa.RecordBatch, table: Table, name: str) -> list[bytes]:
