@@ -333,15 +333,16 @@ def test_killed_and_started_again_it_misses_nothing(tmp_path: Path) -> None:
         seeded.executemany("INSERT INTO o VALUES (?, ?, '2024-01-01')", [(n, n % 9) for n in range(200)])
     seeded.close()
     with served(path, tmp_path / "data", runner="inline") as server, headwater.connect(server.url) as db:
-        live = db.query(SQL, live=True)
+        live = db.query(f"{SQL} ORDER BY day DESC, c.name", live=True)
         assert live.strategy == "selective"
         for round in range(4):
             with sqlite3.connect(path) as elsewhere:
                 elsewhere.execute("INSERT OR REPLACE INTO c VALUES (?, ?)", (round * 2, f"c{round}"))
                 elsewhere.execute("UPDATE o SET t = ? WHERE id % 7 = ?", (f"2024-05-0{round + 1}", round))
-                expected = [*elsewhere.execute(SQL)]
+                elsewhere.execute("UPDATE o SET id = ? WHERE id = ?", (1000 - round, 50 * round))
+                expected = [*elsewhere.execute(f"{SQL} ORDER BY day DESC, c.name, o.id")]
             elsewhere.close()
             kill_server(server)
             position = open_position(path)
             eventually(lambda: live.state == "ready" and live.position >= position)  # noqa: B023 - used at once
-            assert sorted(repr(tuple(row.values())) for row in live.rows) == sorted(map(repr, expected))
+            assert [tuple(row.values()) for row in live.rows] == expected

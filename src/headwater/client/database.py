@@ -15,6 +15,7 @@ from headwater.client.session import ClientSession
 from headwater.model.emission import Emission, Fields, apply
 from headwater.model.errors import Drift, HeadwaterError
 from headwater.model.value import Value
+from headwater.plan.wholistic import ASKED
 
 Params = Sequence[Value] | Mapping[str, Value]
 
@@ -132,10 +133,13 @@ class Database:
     def verify(self, live: LiveResult, timeout: float = 30.0) -> None:
         """Runs the effective query at the origin and raises `Drift` where the live rows differ at that position.
 
-        The live result may move on meanwhile: what it is told is kept, and folded up to just that position.
+        The live result may move on meanwhile: what it is told is kept, and folded up to just that position. One that
+        the origin answers is right only where it was answered, so what was committed before is waited for first.
         """
         if live.id not in self._asked:
             raise HeadwaterError("expected a live query of this database, found one that is closed or another's")
+        if live.strategy in ASKED:
+            live.wait(self.position(), timeout=timeout)
         told: list[Emission | None] = []
         stop = live.listen(told.append)
         try:
