@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import json
 import logging
+import math
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -33,8 +35,11 @@ from headwater.pipeline.grid import Grid
 from headwater.sources import open_doctor, open_source, shown
 from headwater.sources.doctor import Finding, Mended, Scope, State, is_well, mend_all
 
+N = TypeVar("N", int, float)
 _err = Console(stderr=True, highlight=False)
-_SOURCES = "sqlite:///file.db or postgresql://host/database; watch and explain take ws://host:port too"
+_DATABASE = "sqlite:///file.db or postgresql://host/database"
+_SOURCES = f"{_DATABASE}; watch and explain take ws://host:port too"
+_PARAM = "a value for the next parameter: ? on SQLite, $1, $2, … on PostgreSQL (repeat)"
 _EXAMPLES = """examples:
   headwater demo
   headwater serve --source sqlite:///shop.db --port 8080
@@ -103,13 +108,15 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=help)
         command.add_argument("sql", metavar="SELECT", help="the query, in quotes")
-        command.add_argument("--param", action="append", default=[], help="a value for the next ? (repeat)")
+        command.add_argument("--param", action="append", default=[], help=_PARAM)
         command.add_argument("--json", action="store_true", help="for pipes: one JSON document a line")
-        command.add_argument("--count", type=int, default=0, help="stop after so many changes (0: never)")
         _source_options(command)
         command.set_defaults(run=run)
         if run is _explain:
             command.add_argument("--analyze", action="store_true", help="run it once: rows and work of each operator")
+        else:
+            ends = "stop after so many changes" if run is _watch else "stop after so many checks"
+            command.add_argument("--count", type=_number, default=0, metavar="N", help=f"{ends} (default 0: never)")
     doctor = commands.add_parser(
         "doctor",
         help="what a database needs to be live, what it has, and the statements that fix it",
@@ -117,15 +124,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_DOCTOR_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    doctor.add_argument("url", metavar="URL", help="sqlite:///file.db or postgresql://host/database")
+    doctor.add_argument("url", metavar="URL", help=_DATABASE)
     doctor.add_argument("--fix", action="store_true", help="run the statements that need no decision of yours")
     doctor.add_argument("--table", action="append", default=[], help="only this table (repeat); default: all of them")
     doctor.add_argument("--role", help="PostgreSQL: the role Headwater connects as, where the address names another")
     doctor.add_argument("--json", action="store_true", help="for programs: one JSON document a finding")
     doctor.set_defaults(run=_doctor)
-    detach = commands.add_parser("detach", help="remove our triggers and tables from a database")
-    detach.add_argument("--source", required=True, metavar="URL")
-    detach.add_argument("--json", action="store_true")
+    detach = commands.add_parser("detach", help="take out of a database what we put into it")
+    detach.add_argument("--source", required=True, metavar="URL", help=_DATABASE)
+    detach.add_argument("--json", action="store_true", help="for programs: a JSON list of what was removed")
     detach.set_defaults(run=_detach)
     return parser
 
@@ -136,7 +143,7 @@ def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:
     else:
         _runner_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="loopback only, for now")
-    parser.add_argument("--port", type=int, default=8080, help="0 takes a free one (default 8080)")
+    parser.add_argument("--port", type=_port, default=8080, help="0 takes a free one (default 8080)")
 
 
 def _source_options(parser: argparse.ArgumentParser) -> None:
@@ -145,13 +152,37 @@ def _source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _runner_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runner", choices=("spark", "inline"), default="spark", help="where the pipeline runs")
-    parser.add_argument("--master", help="a Spark master (default: local, with a slot per cell and four more)")
-    parser.add_argument("--cells", default="1x1", metavar="QxW", help="query partitions x write partitions")
     parser.add_argument(
-        "--epoch", type=float, default=60.0, metavar="S", help="seconds an epoch lasts (0: micro-batch)"
+        "--runner", choices=("spark", "inline"), default="spark", help="where the pipeline runs (default spark)"
+    )
+    parser.add_argument("--master", help="a Spark master (default: local, with a slot per cell and four more)")
+    parser.add_argument(
+        "--cells", default="1x1", metavar="QxW", help="query partitions x write partitions (default 1x1)"
+    )
+    parser.add_argument(
+        "--epoch", type=_seconds, default=60.0, metavar="S", help="seconds an epoch lasts (default 60; 0: micro-batch)"
     )
     parser.add_argument("--data-dir", type=Path, help="where the log and the state live")
+
+
+def _number(text: str) -> int:
+    return _within(int(text), math.inf)
+
+
+def _port(text: str) -> int:
+    return _within(int(text), 65535)
+
+
+def _seconds(text: str) -> float:
+    return _within(float(text), math.inf)
+
+
+def _within(number: N, most: float) -> N:
+    if not 0 <= number <= most:
+        raise argparse.ArgumentTypeError(
+            f"expected a number from 0{f' to {most}' if most < math.inf else ''}, found {number}"
+        )
+    return number
 
 
 def _opened(args: argparse.Namespace, source: str, data_dir: Path | None) -> Server:
@@ -208,6 +239,8 @@ def _watch_json(live: LiveResult, count: int) -> int:
         print(json.dumps({"seq": live.seq, "rows": list(live.rows)}, default=str), flush=True)
         if seen == count:
             break
+    if live.state == "closed":
+        raise HeadwaterError(f"the live query is closed: {live.reason}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.source import Lost, SchemaChange
-from tests.sources.replica import drained
+from tests.sources.replica import Replica, drained
 from tests.support.databases import rows
 from tests.support.postgres import VERSIONS, Servers
 
@@ -241,3 +242,45 @@ def test_what_is_behind_a_semicolon_is_never_run(url: str, tmp_path: Path, sql: 
                     ask(f"{sql}; {behind}")
             assert rows(db.query("SELECT id FROM t;", live=True)) == [{"id": 1}]
         assert other.execute("SELECT to_regclass('victim')::text, (SELECT count(*) FROM t)").fetchone() == ("victim", 1)
+
+
+def test_a_key_that_is_checked_at_the_commit_names_no_row(url: str, tmp_path: Path) -> None:
+    """To PostgreSQL it is no replica identity: its user's updates failed once we had published the table."""
+    source = PostgresSource(url)
+    source.attach(tmp_path)
+    try:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("CREATE TABLE t (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, a text)")
+            db.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+            with pytest.raises(SourceError, match="no replica identity"):
+                source.capture("t")
+            db.execute("UPDATE t SET a = 'z' WHERE id = 1")
+            db.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+            source.capture("t")
+            replica = Replica(source, "t")
+            db.execute("UPDATE t SET id = 3 - id")
+            replica.apply(drained(source, replica.position))
+            replica.holds(source.query("SELECT id, a FROM t").rows)
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "message", "hint"),
+    [
+        ("SELECT id FROM t WHERE id = $1", (), "expected 1 parameter, found 0 values", "[$]1"),
+        ("SELECT id FROM t", (1,), "expected 0 parameters, found 1 value", "[$]1"),
+        ("SELECT id FROM t WHERE id = ?", (1,), "syntax error", "[$]1"),
+        ("DELETE FROM t RETURNING id", (), "syntax error at or near", ""),
+    ],
+)
+def test_wrong_parameters_are_told_before_anything_is_read(
+    url: str, tmp_path: Path, sql: str, params: tuple[int, ...], message: str, hint: str
+) -> None:
+    """A missing one ended the query after its tables had been captured, in words about a $1 that was there."""
+    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        for ask in (lambda: db.query(sql, *params, live=True), lambda: db.explain(sql, *params)):
+            with pytest.raises(SqlError, match=message) as refused:
+                ask()
+            assert re.search(hint, refused.value.hint or "")

@@ -56,8 +56,14 @@ class DirectoryLock:
     """Held while a server owns a data directory; goes with the process, however that ends."""
 
     def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HeadwaterError(
+                f"expected a directory to keep data in, found {root}: {error.strerror}",
+                hint="give another --data-dir, one that can be made and written to",
+            ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -412,9 +412,9 @@ class PostgresSource(Writing):
             prepared(db, sql)
 
     def reads(self, sql: str, params: Params = ()) -> Reads:
-        text, _ = bound(sql, params)
+        text, values = bound(sql, params)
         with self._sessions.lent() as db:
-            return reads_of(db, text)
+            return reads_of(db, text, len(values))
 
     def _relations_of(self, sql: str) -> tuple[str, ...]:
         if sql not in self._relations:

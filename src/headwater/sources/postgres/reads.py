@@ -17,6 +17,7 @@ from headwater.sources.postgres.shape import quoted, read_columns, table_name
 from headwater.sources.source import Reads
 
 _PREPARED = "headwater_prepared"
+_PARAMETERS = "parameters are $1, $2, … in order, or :name"
 _VIEW = "headwater_view"
 _UNWATCHED = {"m": "materialised view", "f": "foreign table", "S": "sequence"}
 _DEPENDS = """
@@ -76,13 +77,18 @@ def _read(db: Connection, before: str, query: str, sql: str) -> None:
             ) from None
         at, shift = error.at, len(before)
         here = (at[0] - shift, at[1] - shift) if at is not None and at[0] >= shift and sql.startswith(query) else None
-        raise SqlError(error.message, sql=sql, at=here, hint=error.hint) from None
+        hint = error.hint or (_PARAMETERS if "?" in sql else None)
+        raise SqlError(error.message, sql=sql, at=here, hint=hint) from None
 
 
-def reads_of(db: Connection, sql: str) -> Reads:
-    """Views are seen through, and so are partitions: changes of theirs are told as their parent's."""
+def reads_of(db: Connection, sql: str, given: int) -> Reads:
+    """Views are seen through, and so are partitions: changes of theirs are told as their parent's. So many parameters
+    are `given`."""
     plain = sql.rstrip().rstrip(";")
     types = prepared(db, plain)
+    if len(types) != given:
+        needed = f"{len(types)} parameter{'' if len(types) == 1 else 's'}"
+        raise SqlError(f"expected {needed}, found {given} value{'' if given == 1 else 's'}", sql=sql, hint=_PARAMETERS)
     _refuse_words(sql)
     db.execute("BEGIN")
     try:

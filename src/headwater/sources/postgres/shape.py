@@ -41,7 +41,7 @@ class Field:
 class Shape:
     """`identity` is the table's replica identity: d, n, f or i; `identity_columns` are those its old images have.
 
-    `parts` are its partitions, or the tables that inherit from it.
+    `key` is no deferrable one: it names no row before the commit. `parts` are its partitions, or those that inherit.
     `grounds` are what rows that were read of it rest on.
     """
 
@@ -116,7 +116,7 @@ _KEYS = """
 SELECT i.indrelid::int8, i.indisprimary, i.indisreplident, k.place, a.attname
 FROM pg_index i CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
-WHERE i.indrelid = ANY (%(oids)s::int8[]) AND (i.indisprimary OR i.indisreplident)
+WHERE i.indrelid = ANY (%(oids)s::int8[]) AND (i.indisprimary OR i.indisreplident) AND i.indimmediate
 ORDER BY i.indrelid, k.place
 """
 _PARTS = "SELECT inhparent::int8, inhrelid::int8 FROM pg_inherits WHERE inhparent = ANY (%(oids)s::int8[])"
