@@ -291,6 +291,7 @@ class Select:
     ) -> tuple[_Shape, tuple[tuple[exp.Expr, Bound], ...]]:
         group = self.node.args.get("group")
         nodes = list(group.expressions) if group else []
+        self._check_order_of(nodes)
         grouping = Grouping(self.whole, shape.relation, span(self.node))
         for bound, node in zip(keys, nodes, strict=True):
             grouping.add(bound, span(node) or span(self.node))
@@ -305,6 +306,13 @@ class Select:
         relation = reduce(_attached, regrouped.attachments, relation)
         filtered = reduce(Filter, regrouped.having, relation)
         return replace(regrouped, relation=filtered, attachments=[], having=()), ties
+
+    def _check_order_of(self, keys: Sequence[exp.Expr]) -> None:
+        """Written into the order, a subquery among the keys would be one of its own when the text is read again."""
+        ordered = self.node.args.get("order") or self.node.args.get("limit")
+        found = next((key for key in keys if key.find(exp.Query)), None) if ordered else None
+        if found is not None:
+            raise self._refuse("an order among groups of a subquery is not supported yet", found, "group by a column")
 
     def _correlated_key(self, conjunct: Expr, grouping: Grouping, local: frozenset[str]) -> Expr:
         """A group for each value the query around may ask for."""
