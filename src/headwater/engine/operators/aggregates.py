@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from headwater.engine.operators.collected import Collected
 from headwater.engine.operators.head import Head
 from headwater.engine.operators.overflow import Overflow
 from headwater.engine.operators.places import Part, bearing, borne
@@ -252,7 +253,8 @@ Piece = tuple[bytes, str, str, bytes]
 
 
 class Concat:
-    """group_concat: (place in the order, text, separator, key) of each value; a separator stands before its value.
+    """group_concat and string_agg: (place in the order, text, separator, key) of each value. A separator stands before
+    its value.
 
     With DISTINCT the first of each key counts, once. Many are kept in their places."""
 
@@ -351,8 +353,10 @@ def _plain(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
             return lambda _: Count()
         case "min" | "max":
             return lambda part: Extreme(part, aggregate.collation, aggregate.function == "max")
-        case "group_concat":
+        case "group_concat" | "string_agg":
             return lambda part: Concat(part, aggregate.distinct)
+        case "array_agg":
+            return lambda _: Collected(aggregate.distinct)
         case _:
             finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
             return lambda _: Sum(finish)
