@@ -12,6 +12,7 @@ from itertools import groupby
 
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.plan.planner import Planned
+from headwater.sources.source import Lost
 
 _TRIES = 4  # while the origin answers; its tables may be changing just now
 _PAUSE_S = 0.2
@@ -72,7 +73,7 @@ class Renewing:
             refusal = self._refusal(wanted)
             if refusal is None or self._stop.is_set():
                 return
-            tries += self._is_reachable()
+            tries += self._is_reachable() and not isinstance(refusal, Lost)  # which passes: capture begins anew too
             if tries >= _TRIES or not isinstance(refusal, SourceError):
                 for one in wanted:
                     self._refused(one, refusal.message)
