@@ -30,7 +30,7 @@ def batches(db: Connection, capture: Captured, relation: str, rows_max: int) -> 
     rows: list[Any] = []
     with db.cursor().copy(sql.encode()) as copy:
         for row in copy:
-            rows.append(row)
+            rows.append(bytes(row))  # memoryviews by the thousand have Python collect garbage, and everybody wait
             if len(rows) == rows_max:
                 yield _batch(rows, capture.table, parsers)
                 rows.clear()
