@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -48,19 +47,21 @@ from tests.support.postgres import BINARIES, VERSIONS, Postgres
 ROWS = 500_000
 CHANGES = 100_000
 BATCH = 100  # rows of one transaction
+ROUNDS = 5  # medians are told
 PAUSE_S = 0.005  # between the commits whose way is timed
 _CREATE = f"""
 CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL, balance bigint NOT NULL, note text, committing float8);
 INSERT INTO account SELECT n, n % 100, n * 7, 'account number ' || n, 0 FROM generate_series(1, {ROWS}) n;
 CREATE SEQUENCE account_id START {ROWS + 1};
 """
+_CAPTURED = "captured, durable in the log"
 _UPDATE = "UPDATE account SET balance = balance + 1, note = 'changed ' || balance WHERE id = ANY (%s)"
 _INSERT = """
 INSERT INTO account SELECT nextval('account_id'), n %% 100, n, 'account number ' || n, 0 FROM unnest(%s::int[]) n
 """
 _ONE = "UPDATE account SET balance = balance + 1, committing = %s WHERE id = %s"
 _TPS = re.compile(r"tps = ([\d.]+)")
-T = TypeVar("T")
+Round = dict[str, tuple[float, float]]
 _console = Console(width=110)
 
 
@@ -140,23 +141,29 @@ def _rates(server: Postgres, source: PostgresSource, table: Table, scratch: Path
         capture.start()
         capture.reached(source.position())
     for what, kind, sql in (("updates", b"U", _UPDATE), ("inserts", b"I", _INSERT)):
-        _write(server, sql, CHANGES)
-        took = {
-            name: _timed(partial(_received, slots[name], kind, CHANGES, reading))[1]
-            for name, reading in readings.items()
-        }
-        with _capturing(source, table, scratch / "log", capture.position) as capture:
-            position = source.position()
-            capture.start()
-            _, took["captured, durable in the log"] = _timed(partial(capture.reached, position))
-        _, took["settled in our files, afterwards"] = _timed(partial(source.forget, position))
-        for name, (cpu_s, wall_s) in took.items():
-            yield Line(f"{what}: {name}", CHANGES / cpu_s, "rows/s", None, CHANGES / wall_s)
-        captured = took["captured, durable in the log"][0]
-        for name in list(readings)[1:]:
-            yield Line(f"{what}: captured, of {name}", 100 * took[name][0] / captured, "%", 70)
+        rounds: list[Round] = []
+        for n in range(ROUNDS):
+            _write(server, sql, CHANGES, seed=n + 1)
+            took = {name: _timed(partial(_received, slots[name], kind, CHANGES, readings[name])) for name in readings}
+            with _capturing(source, table, scratch / "log", capture.position) as capture:
+                position = source.position()
+                capture.start()
+                took[_CAPTURED] = _timed(partial(capture.reached, position))
+            took["settled in our files, afterwards"] = _timed(partial(source.forget, position))
+            rounds.append(took)
+        yield from _medians(what, rounds, list(readings)[1:])
     for slot in slots.values():
         slot.close()
+
+
+def _medians(what: str, rounds: Sequence[Round], decodings: Sequence[str]) -> Iterator[Line]:
+    """Of the rates, and of the shares that capture reached within each round."""
+    for name in rounds[0]:
+        cpu_s, wall_s = (float(np.median([took[name][clock] for took in rounds])) for clock in (0, 1))
+        yield Line(f"{what}: {name}", CHANGES / cpu_s, "rows/s", None, CHANGES / wall_s)
+    for name in decodings:
+        shares = [100 * took[name][0] / took[_CAPTURED][0] for took in rounds]
+        yield Line(f"{what}: captured, of {name}", float(np.median(shares)), "%", 70)
 
 
 def _slot(server: Postgres, name: str, publication: str) -> Replication:
@@ -199,15 +206,15 @@ def _parsers(table: Table) -> list[Parse]:
     return [BUILT_IN.parser(oids[column.type]) for column in table.columns]
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, tuple[float, float]]:
-    """What it gives, and its seconds: of this process's CPU, and by the clock."""
+def _timed(work: Callable[[], None]) -> tuple[float, float]:
+    """Its seconds: of this process's CPU, and by the clock."""
     cpu_s, wall_s = time.process_time(), time.perf_counter()
-    done = work()
-    return done, (time.process_time() - cpu_s, time.perf_counter() - wall_s)
+    work()
+    return time.process_time() - cpu_s, time.perf_counter() - wall_s
 
 
-def _write(server: Postgres, sql: str, rows: int) -> None:
-    chance = np.random.default_rng(1)
+def _write(server: Postgres, sql: str, rows: int, seed: int = 0) -> None:
+    chance = np.random.default_rng(seed)
     with server.connect() as db:
         for _ in range(rows // BATCH):
             db.execute(sql, ((chance.choice(ROWS, BATCH, replace=False) + 1).tolist(),))
@@ -243,7 +250,11 @@ def _capturing(
 
 
 def _latency(server: Postgres, source: PostgresSource, table: Table, scratch: Path, seconds: float) -> Iterator[Line]:
-    """From just before COMMIT to when readers of the log may see it: fsynced."""
+    """From just before COMMIT to when readers of the log may see it, fsynced, once all of before is written."""
+    with server.connect() as db:
+        db.execute("VACUUM ANALYZE account")
+        db.execute("CHECKPOINT")
+    os.sync()
     ways_ms: list[float] = []
     pending: list[float] = []
 
