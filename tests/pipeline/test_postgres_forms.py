@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import headwater
+from tests.support.followed import check_followed, database_with
 from tests.support.fuzz import MULTIPLIER
 from tests.support.postgres import VERSIONS, Servers
 
@@ -71,27 +71,12 @@ _QUERIES = (*_COLLECTED, *_ARRAYS, *_WRITTEN)
 
 @pytest.fixture(params=VERSIONS)
 def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
-    server = servers[request.param]
-    with server.database() as database:
-        with server.connect(database) as db:
-            for statement in _SCHEMA:
-                db.execute(statement.encode())
-        yield server.url(database)
+    with database_with(servers[request.param], _SCHEMA) as url:
+        yield url
 
 
 def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
-    chance = random.Random(7)
-    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db, psycopg.connect(url, autocommit=True) as own:
-        _write(own, chance)
-        lives = {sql: db.query(sql, live=True) for sql in _QUERIES}
-        assert [sql for sql, live in lives.items() if live.strategy != "incremental"] == []
-        for _ in range(3 * MULTIPLIER):
-            _write(own, chance)
-            end = db.position()
-            for live in lives.values():
-                assert live.wait(end, timeout=30)
-                assert live.reason is None
-                db.verify(live)
+    check_followed(url, tmp_path, _QUERIES, _write, seed=7, rounds=3 * MULTIPLIER)
 
 
 def _write(db: psycopg.Connection[tuple[object, ...]], chance: random.Random) -> None:

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 import headwater
+from tests.support.followed import check_followed, database_with
 from tests.support.fuzz import MULTIPLIER
 from tests.support.postgres import VERSIONS, Servers
 
@@ -61,27 +62,12 @@ _QUERIES = (
 
 @pytest.fixture(params=VERSIONS)
 def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
-    server = servers[request.param]
-    with server.database() as database:
-        with server.connect(database) as db:
-            for statement in _SCHEMA:
-                db.execute(statement.encode())
-        yield server.url(database)
+    with database_with(servers[request.param], _SCHEMA) as url:
+        yield url
 
 
 def test_each_is_followed_and_right(url: str, tmp_path: Path) -> None:
-    chance = random.Random(11)
-    with headwater.connect(url, runner="inline", data_dir=tmp_path) as db, psycopg.connect(url, autocommit=True) as own:
-        _write(own, chance)
-        lives = {sql: db.query(sql, live=True) for sql in _QUERIES}
-        assert [sql for sql, live in lives.items() if live.strategy != "incremental"] == []
-        for _ in range(MULTIPLIER):
-            _write(own, chance)
-            end = db.position()
-            for live in lives.values():
-                assert live.wait(end)
-                assert live.reason is None
-                db.verify(live)
+    check_followed(url, tmp_path, _QUERIES, _write, seed=11, rounds=3 * MULTIPLIER)
 
 
 def test_queries_that_differ_in_a_constant_share_a_plan(url: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, at_once, firsts, nothing, picked, same
-from headwater.engine.operators.levels import due
+from headwater.engine.operators.levels import push
 from headwater.engine.rising import rising, rising_by
 from headwater.engine.runfile import held
 from headwater.engine.work import Work
@@ -111,12 +111,7 @@ class Bag:
         run = _run(hash, batch, order) if len(batch) else None
         if not run:
             return
-        self.runs.append(run)
-        if (count := due(self.runs)) > 1:
-            newest = self.runs[-count:]
-            self.work.rewritten += sum(map(len, newest))
-            merged = _merged(newest)
-            self.runs[-count:] = [merged] if len(merged) else []
+        push(self.runs, run, _merged, self.work)
 
     def probe(self, wanted: Uint64s) -> Found:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""

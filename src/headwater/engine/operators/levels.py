@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
+from typing import TypeVar
+
+from headwater.engine.work import Work
+
+R = TypeVar("R", bound=Sized)
+
+
+def push(runs: list[R], run: R, merged: Callable[[Sequence[R]], R], work: Work) -> None:
+    """One more run, and the newest of them merged where it is time. What cancels out is gone."""
+    runs.append(run)
+    if (count := due(runs)) > 1:
+        newest = runs[-count:]
+        work.rewritten += sum(map(len, newest))
+        one = merged(newest)
+        runs[-count:] = [one] if len(one) else []
 
 
 def due(runs: Sequence[Sized]) -> int:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.operators.batch import Int64s, Ints
-from headwater.engine.operators.levels import due
+from headwater.engine.operators.levels import push
 from headwater.engine.runfile import held
 from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
@@ -117,12 +117,7 @@ class Places:
             self._push(Placed(pa.array(keys, pa.large_binary()), np.array(weights, np.int64)))
 
     def _push(self, run: Placed) -> None:
-        self.runs.append(run)
-        if (count := due(self.runs)) > 1:
-            newest = self.runs[-count:]
-            self.work.rewritten += sum(map(len, newest))
-            merged = _merged(newest)
-            self.runs[-count:] = [merged] if len(merged) else []
+        push(self.runs, run, _merged, self.work)
 
     def behind(self, part: bytes, key: bytes = b"") -> Iterator[Times]:
         """Of one part the keys past this one that are there, in order. Nothing may be added meanwhile."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headwater.engine.operators.batch import Bools, Int64s, firsts
-from headwater.engine.operators.levels import due
+from headwater.engine.operators.levels import push
 from headwater.engine.rising import rising
 from headwater.engine.runfile import held
 from headwater.engine.work import Work
@@ -54,12 +54,7 @@ class Tally:
         run = _summed(keys, values)
         if not len(run):
             return
-        self.runs.append(run)
-        if (count := due(self.runs)) > 1:
-            newest = self.runs[-count:]
-            self.work.rewritten += sum(map(len, newest))
-            merged = _merged(newest)
-            self.runs[-count:] = [merged] if len(merged) else []
+        push(self.runs, run, _merged, self.work)
 
     def all(self) -> Counted:
         return _merged(self.runs) if self.runs else Counted(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
