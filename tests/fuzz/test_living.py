@@ -29,6 +29,7 @@ def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(tmp_path
     assert lived(invented(FIRST_SEED - 1, 20, 60), tmp_path, "inline").checks > 500
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.spark
 def test_through_spark_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
