@@ -12,14 +12,13 @@ import functools
 import heapq
 import math
 import sqlite3
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
 import msgspec
 
-from headwater.engine.operators.collected import Collected
+from headwater.engine.operators.collected import Collected, weigh
 from headwater.engine.operators.head import Head
 from headwater.engine.operators.overflow import Overflow
 from headwater.engine.operators.places import Part, bearing, borne
@@ -272,14 +271,8 @@ class Concat:
         if self.many:
             self.part.add(_place(value), weight)
             return
-        total = self.weights.get(value, 0) + weight
-        if value not in self.weights:
-            insort(self.there, value)
-        self.weights[value] = total
-        if not total:
-            del self.weights[value]
-            del self.there[bisect_left(self.there, value)]
-        elif len(self.there) > PIECES_MAX:
+        weigh(self.there, self.weights, value, weight)
+        if len(self.there) > PIECES_MAX:
             self._move_out()
 
     def _move_out(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Any
+from typing import Any, TypeVar
 
 from headwater.model.value import Value, unpack_any
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class Collected:
@@ -19,13 +21,7 @@ class Collected:
         self.weights: dict[tuple[bytes, bytes], int] = {}
 
     def add(self, value: Any, weight: int) -> None:
-        total = self.weights.get(value, 0) + weight
-        if value not in self.weights:
-            insort(self.there, value)
-        self.weights[value] = total
-        if not total:
-            del self.weights[value]
-            del self.there[bisect_left(self.there, value)]
+        weigh(self.there, self.weights, value, weight)
 
     def result(self) -> Value:
         values: list[Value] = []
@@ -39,3 +35,14 @@ class Collected:
     def load(self, dumped: Any) -> None:
         for place, packed, weight in dumped:
             self.add((place, packed), weight)
+
+
+def weigh(there: list[T], weights: dict[T, int], value: T, weight: int) -> None:
+    """Values in order, and how often each is there: one more of them, or one less."""
+    total = weights.get(value, 0) + weight
+    if value not in weights:
+        insort(there, value)
+    weights[value] = total
+    if not total:
+        del weights[value]
+        del there[bisect_left(there, value)]

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
-from headwater.engine.operators.batch import Int64s
+from headwater.engine.expression import Expressions
+from headwater.engine.operators.batch import Batch, Int64s
 from headwater.engine.operators.lineage import Lineage, Traced
 from headwater.model.keys import encode_columns
 from headwater.model.limits import DEFAULT
@@ -64,6 +66,16 @@ class Failures:
         told = zip(*columns, strict=True) if columns else [()] * len(failed)
         for (place, reason), values in zip(failed.items(), told, strict=True):
             self.pending.append((int(tx[place]), Failure(reason, values), int(diff[place])))
+
+    def passing(self, expressions: Expressions, batch: Batch) -> tuple[list[pa.Array], Batch]:
+        """What the expressions give for each row. One that fails is noted, and left out."""
+        evaluated = expressions.evaluate(batch.rows)
+        if not evaluated.failed:
+            return evaluated.columns, batch
+        self.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
+        kept = np.ones(len(batch), np.bool_)
+        kept[list(evaluated.failed)] = False
+        return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
 
     def settle(self) -> list[Moment]:
         """What was noted, by transaction."""

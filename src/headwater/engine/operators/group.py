@@ -109,7 +109,9 @@ class GroupOperator:
         if not self._keys:
             self._open(out)
         if len(batch):
-            columns, batch = self._evaluated(batch)
+            columns: list[pa.Array] = []
+            if self._expressions is not None:
+                columns, batch = self._failures.passing(self._expressions, batch)
             if len(batch):
                 self._advance(columns, batch, out)
         return self._batch(out)
@@ -127,17 +129,6 @@ class GroupOperator:
         parts = (Part(self._values, struct.pack(">QH", name, n)) for n in range(len(self._makers)))
         accumulators = [make(part) for make, part in zip(self._makers, parts, strict=True)]
         return _State(name, key, accumulators, {} if self._loose else None)
-
-    def _evaluated(self, batch: Batch) -> tuple[list[pa.Array], Batch]:
-        if self._expressions is None:
-            return [], batch
-        evaluated = self._expressions.evaluate(batch.rows)
-        if not evaluated.failed:
-            return evaluated.columns, batch
-        self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
-        kept = np.ones(len(batch), np.bool_)
-        kept[list(evaluated.failed)] = False
-        return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
 
     def _advance(self, columns: list[pa.Array], batch: Batch, out: _Out) -> None:
         count = len(self._keys)

@@ -78,7 +78,7 @@ class TopOperator:
 
     def step(self, inputs: list[Batch]) -> Batch:
         batch = inputs[0].consolidated()
-        columns, batch = self._evaluated(batch) if len(batch) else ([], batch)
+        columns, batch = self._failures.passing(self._expressions, batch) if len(batch) else ([], batch)
         if not len(batch):
             return nothing(self.table)
         names = self._names(columns, len(batch))
@@ -89,16 +89,6 @@ class TopOperator:
         if self._all_but:
             out = together([batch, Batch(out.rows, out.id, out.tx, -out.diff)], self.table)
         return out.consolidated()
-
-    def _evaluated(self, batch: Batch) -> tuple[list[pa.Array], Batch]:
-        """What tells the partition and the place of each row. A row that fails has none."""
-        evaluated = self._expressions.evaluate(batch.rows)
-        if not evaluated.failed:
-            return evaluated.columns, batch
-        self._failures.note(evaluated.failed, batch.rows, batch.tx, batch.diff)
-        kept = np.ones(len(batch), np.bool_)
-        kept[list(evaluated.failed)] = False
-        return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
 
     def _names(self, columns: list[pa.Array], count: int) -> Uint64s:
         """The partition of each row."""
