@@ -71,6 +71,20 @@ def test_a_torn_manifest_is_passed_over(tmp_path: Path, left: int) -> None:
     assert found is not None and (found.number, found.offset) == (2, 25)
 
 
+def test_a_manifest_with_any_flipped_bit_is_passed_over(tmp_path: Path) -> None:
+    """One bit of its offset made wrong groups for good: the records between were applied twice, or never."""
+    (tmp_path / "state").mkdir()
+    for number in (1, 2):
+        write_manifest(tmp_path, manifest(number, number * 10))
+    newest = tmp_path / "manifest-2"
+    whole = newest.read_bytes()
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        newest.write_bytes(flipped)
+        assert read_manifest(tmp_path) == manifest(1, 10), f"bit {bit}"
+
+
 def spoil_manifest(works: Works) -> None:
     newest = max(works.pipeline.layout.cell(0).glob("manifest-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     newest.write_bytes(newest.read_bytes()[:20])

@@ -5,15 +5,18 @@ It only spares work: losing it costs a hydration, never a row. The log holds the
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
 import msgspec
 
-from headwater.durable import write_durably
+from headwater.durable import read_checked, write_checked
+from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 
 _writing = threading.Lock()
+_log = logging.getLogger("headwater.pipeline")
 
 
 class Arranged(msgspec.Struct, frozen=True):
@@ -78,13 +81,15 @@ class Catalog(msgspec.Struct):
 
     def write(self, path: Path) -> None:
         with _writing:  # what was known first must not come last
-            write_durably(path, msgspec.msgpack.encode(self))
+            write_checked(path, msgspec.msgpack.encode(self))
 
 
 def read_catalog(path: Path) -> Catalog | None:
-    if not path.exists():
-        return None
+    """None where there is none, or none that reads."""
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Catalog)
-    except msgspec.MsgspecError:
+        return msgspec.msgpack.decode(read_checked(path), type=Catalog)
+    except FileNotFoundError:
+        return None
+    except (Corrupt, msgspec.MsgspecError) as error:
+        _log.error("the catalog is made anew: %s", error)
         return None

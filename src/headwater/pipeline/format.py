@@ -7,7 +7,7 @@ from pathlib import Path
 from headwater.durable import write_durably
 from headwater.model.errors import HeadwaterError
 
-FORMAT = 3
+FORMAT = 4
 _NAME = "format"
 
 

@@ -1,14 +1,18 @@
-"""A cell's manifest: the log offset its state stands for, and the state. Two are kept; the newest that reads counts."""
+"""A cell's manifest: the log offset its state stands for, and the state. Two are kept; the newest that reads counts.
+
+Each is a checked file: one that is not as it was written is passed over, and said so.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from headwater.durable import write_durably
+from headwater.durable import read_checked, write_checked
+from headwater.model.errors import Corrupt
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -25,6 +29,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 _KEPT = 2
+_log = logging.getLogger("headwater.cell")
 _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 
@@ -45,13 +50,24 @@ def oldest_manifest(directory: Path) -> Manifest | None:
 
 def _readable(directory: Path, *, newest_first: bool) -> Iterator[Manifest]:
     for path in sorted(_manifests(directory), key=_number, reverse=newest_first):
-        with contextlib.suppress(msgspec.MsgspecError, OSError):
-            yield _DECODER.decode(path.read_bytes())
+        if (manifest := _read(path)) is not None:
+            yield manifest
+
+
+def _read(path: Path) -> Manifest | None:
+    """None where it went meanwhile, or is damaged."""
+    try:
+        return _DECODER.decode(read_checked(path))
+    except OSError:
+        return None
+    except (Corrupt, msgspec.MsgspecError) as error:
+        _log.error("a manifest is passed over: %s", error)
+        return None
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Renames the manifest into place, then drops older ones and the files none of the kept needs."""
-    write_durably(directory / f"manifest-{manifest.number}", msgspec.msgpack.encode(manifest))
+    write_checked(directory / f"manifest-{manifest.number}", msgspec.msgpack.encode(manifest))
     for path in sorted(_manifests(directory), key=_number)[:-_KEPT]:
         path.unlink(missing_ok=True)
     kept = _readable(directory, newest_first=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.durable import write_durably
+from headwater.durable import read_checked, write_checked
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
-from headwater.model.errors import Poisoned
+from headwater.model.errors import Corrupt, Poisoned
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Expel, decode_control
 
@@ -30,7 +30,7 @@ def count(layout: Layout, cell: int, error: Poisoned) -> None:
     before = _read(layout, cell)
     again = before is not None and (before.expel.after, before.expel.name) == (expel.after, expel.name)
     failures = before.failures + 1 if before is not None and again else 1
-    write_durably(layout.poison(cell), msgspec.msgpack.encode(_Count(expel, failures)))
+    write_checked(layout.poison(cell), msgspec.msgpack.encode(_Count(expel, failures)))
 
 
 def verdict(layout: Layout, cell: int) -> Expel | None:
@@ -44,8 +44,8 @@ def verdict(layout: Layout, cell: int) -> Expel | None:
 
 def _read(layout: Layout, cell: int) -> _Count | None:
     try:
-        return msgspec.msgpack.decode(layout.poison(cell).read_bytes(), type=_Count)
-    except (FileNotFoundError, msgspec.MsgspecError):
+        return msgspec.msgpack.decode(read_checked(layout.poison(cell)), type=_Count)
+    except (FileNotFoundError, Corrupt, msgspec.MsgspecError):
         return None
 
 
