@@ -27,6 +27,7 @@ from headwater.client.database import Database
 from headwater.client.live import LiveResult
 from headwater.gateway.app import make_app
 from headwater.gateway.explaining import explain_at
+from headwater.gateway.origins import Allowed
 from headwater.gateway.server import Server
 from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
@@ -40,6 +41,10 @@ _err = Console(stderr=True, highlight=False)
 _DATABASE = "sqlite:///file.db or postgresql://host/database"
 _SOURCES = f"{_DATABASE}; watch and explain take ws://host:port too"
 _PARAM = "a value for the next parameter: ? on SQLite, $1, $2, … on PostgreSQL (repeat)"
+_ALLOW_HOST = "another name that clients reach this server by, such as a proxy's (repeat); default: loopback names only"
+_ALLOW_ORIGIN = (
+    "web pages of this origin may connect too, such as https://app.example.org (repeat); default: our own only"
+)
 _EXAMPLES = """examples:
   headwater demo
   headwater serve --source sqlite:///shop.db --port 8080
@@ -143,6 +148,8 @@ def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:
     else:
         _runner_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="loopback only, for now")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=_ALLOW_HOST)
+    parser.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=_ALLOW_ORIGIN)
     parser.add_argument("--port", type=_port, default=8080, help="0 takes a free one (default 8080)")
 
 
@@ -198,9 +205,10 @@ def _opened(args: argparse.Namespace, source: str, data_dir: Path | None) -> Ser
 
 
 def _serve(args: argparse.Namespace) -> int:
+    allowed = Allowed.of(args.allow_host, args.allow_origin)
     with listen(args.host, args.port) as bound:
         server = _opened(args, args.source, args.data_dir)
-        serve(make_app(server), bound, on_started=lambda: _announce(address(bound), server))
+        serve(make_app(server, allowed=allowed), bound, on_started=lambda: _announce(address(bound), server))
     return 0
 
 
@@ -208,6 +216,7 @@ def _demo(args: argparse.Namespace) -> int:
     from headwater.demo import EXAMPLES, Traffic, create_shop
     from headwater.gateway.demo_routes import demo_routes
 
+    allowed = Allowed.of(args.allow_host, args.allow_origin)
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as scratch, listen(args.host, args.port) as bound:
         shop = Path(scratch) / "shop.db"
         with _err.status("making a shop: customers, products, orders …"):
@@ -215,7 +224,7 @@ def _demo(args: argparse.Namespace) -> int:
         server = _opened(args, f"sqlite:///{shop}", args.data_dir or Path(scratch) / "data")
         with Traffic(shop) as traffic:
             routes = demo_routes(traffic, [asdict(example) for example in EXAMPLES])
-            serve(make_app(server, routes), bound, on_started=lambda: _announce(address(bound), server))
+            serve(make_app(server, routes, allowed), bound, on_started=lambda: _announce(address(bound), server))
     return 0
 
 

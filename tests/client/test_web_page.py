@@ -252,6 +252,27 @@ def test_an_example_runs_at_a_click_with_its_parameters(stage: Stage) -> None:
         stage.page.wait_for_timeout(5)
 
 
+def test_a_link_fills_the_editor_and_runs_nothing(stage: Stage) -> None:
+    """Anyone can write a link, and a query may be dear."""
+    stage.run("SELECT id FROM t WHERE name = :name AND price > :least")
+    stage.page.fill("#params", '{"name": "mug & cup", "least": 2}')
+    stage.page.click("#run")
+    while stage.heard[-1].get("params") != {"name": "mug & cup", "least": 2}:
+        stage.page.wait_for_timeout(5)
+    asked = stage.heard[-1]
+    stage.heard.clear()
+    stage.page.reload()
+    expect(stage.page.locator("#status")).to_have_text("connected")
+    expect(stage.page.locator("#note")).to_contain_text("came with the link")
+    expect(stage.page.locator("#sql")).to_have_value(asked["sql"])
+    expect(stage.page.locator("#params")).to_have_value('{"name": "mug & cup", "least": 2}')
+    assert [message["type"] for message in stage.heard] == ["hello"]
+    stage.page.click("#run")
+    while len(stage.heard) < 2:
+        stage.page.wait_for_timeout(5)
+    assert (stage.heard[1]["sql"], stage.heard[1]["params"]) == (asked["sql"], asked["params"])
+
+
 def test_explain_shows_the_plan_or_why_there_is_none(stage: Stage) -> None:
     stage.page.click("#explain")
     expect(stage.page.locator("#plan pre")).to_have_text("incremental")

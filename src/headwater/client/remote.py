@@ -152,6 +152,8 @@ class Remote:
             socket = self._opened.enter_context(
                 connect(self._url + path, max_size=None, open_timeout=10, close_timeout=1)
             )
+        except websockets.exceptions.InvalidStatus as error:
+            raise self._turned_away(error.response.status_code, error.response.body or b"") from None
         except (OSError, websockets.exceptions.WebSocketException) as error:
             raise HeadwaterError(
                 f"expected a gateway at {self._url}, found none: {error}", hint="is `headwater serve` running there?"
@@ -161,6 +163,15 @@ class Remote:
             self._send(Hello(self._token))
             for id, asked in self._asked.items():
                 self._send(self._subscribe(id, asked, resume=True))
+
+    def _turned_away(self, status: int, body: bytes | bytearray) -> HeadwaterError:
+        """Why the handshake was refused, in the gateway's own words where it is one."""
+        try:
+            return refusal(msgspec.convert(json.loads(body)["error"], Error), "")
+        except (ValueError, KeyError, TypeError, msgspec.ValidationError):
+            return HeadwaterError(
+                f"expected a gateway at {self._url}, found a server that answers with status {status}"
+            )
 
     def _run(self) -> None:
         tries = 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -17,6 +18,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 import headwater.client
+from headwater.gateway.admission import Admission
+from headwater.gateway.origins import Allowed
 from headwater.gateway.server import Server
 from headwater.gateway.socket import Shared, Socket
 from headwater.gateway.status import Rate, status
@@ -26,10 +29,11 @@ from headwater.protocol.values import from_wire
 
 _PAGE = Path(__file__).parent / "static"
 _CLIENT = Path(next(iter(headwater.client.__path__))) / "web"
+_LOOPBACK = Allowed()
 
 
-def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
-    """`extra` routes are the demo's."""
+def make_app(server: Server, extra: tuple[BaseRoute, ...] = (), allowed: Allowed = _LOOPBACK) -> Starlette:
+    """`extra` routes are the demo's; `allowed` are the hosts and origins it answers to."""
     shared, rate = Shared(server), Rate()
 
     async def socket(websocket: WebSocket) -> None:
@@ -68,6 +72,7 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
             Mount("/static", StaticFiles(directory=_PAGE)),
             Mount("/client", StaticFiles(directory=_CLIENT)),
         ],
+        middleware=[Middleware(Admission, allowed=allowed)],
         lifespan=_lifespan(server, shared),
     )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+
+_BODY_BYTES_MAX = 1024
 
 
 class Traffic(Protocol):
@@ -24,9 +27,26 @@ def demo_routes(traffic: Traffic, examples: Sequence[dict[str, Any]]) -> tuple[B
     async def rate(request: Request) -> Response:
         if request.method == "POST":
             try:
-                traffic.rate = float(json.loads(await request.body())["rate"])
-            except (ValueError, KeyError, TypeError):
+                traffic.rate = _rate(await _body(request))
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return JSONResponse({"error": 'expected {"rate": number}'}, 400)
         return JSONResponse({"rate": traffic.rate})
 
     return (Route("/demo/queries", queries), Route("/demo/rate", rate, methods=["GET", "POST"]))
+
+
+async def _body(request: Request) -> bytes:
+    """A rate takes a few bytes; who sends more is not read to the end."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _BODY_BYTES_MAX:
+            raise ValueError(f"expected at most {_BODY_BYTES_MAX} bytes")
+    return body
+
+
+def _rate(body: bytes) -> float:
+    rate = float(json.loads(body)["rate"])
+    if not math.isfinite(rate):
+        raise ValueError(f"expected a number, found {rate}")
+    return rate

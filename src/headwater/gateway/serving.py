@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import ipaddress
 import socket
 import threading
 from collections.abc import Callable
@@ -12,12 +10,13 @@ from collections.abc import Callable
 import uvicorn
 from starlette.applications import Starlette
 
+from headwater.gateway.origins import is_loopback
 from headwater.model.errors import HeadwaterError
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket; port 0 takes a free one. Beyond loopback a gateway needs auth, which it does not have yet."""
-    if not _is_loopback(host):
+    if host != "localhost" and not is_loopback(host):
         raise HeadwaterError(
             f"expected a loopback address, found {host}: beyond loopback a gateway does not start without auth",
             hint="use --host 127.0.0.1 and put a proxy with authentication in front",
@@ -86,11 +85,3 @@ def _when_started(server: uvicorn.Server, call: Callable[[], None]) -> None:
         threading.Event().wait(0.01)
     if server.started:
         call()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return False

@@ -37,14 +37,19 @@ offerTheme($("theme"));
 offerTraffic($("traffic"));
 start();
 
-/** A query in the address is run; else the first example, so that there is something to see. */
+/** A query in the address is shown and not run: anyone can write a link. Else the first example is, so that there is something to see. */
 async function start() {
-  const asked = new URLSearchParams(location.hash.slice(1)).get("sql");
+  const linked = new URLSearchParams(location.hash.slice(1));
   const examples = await getJson("/demo/queries").catch(() => []);
   offerExamples(examples);
   if (editor.sql !== "") return; // someone was faster
-  if (asked) choose({ sql: asked });
+  if (linked.get("sql")) offerLinked(linked);
   else if (examples.length > 0) choose(examples[0]);
+}
+
+function offerLinked(linked) {
+  fill(linked.get("sql"), linked.get("params") ?? "");
+  $("note").textContent = "This query came with the link. Run it, and its result appears here and stays current.";
 }
 
 function offerExamples(examples) {
@@ -58,10 +63,14 @@ function offerExamples(examples) {
 }
 
 function choose({ sql, params = null }) {
-  editor.sql = sql;
-  $("params").value = params === null ? "" : JSON.stringify(params);
-  onInput(sql);
+  fill(sql, params === null ? "" : JSON.stringify(params));
   run();
+}
+
+function fill(sql, params) {
+  editor.sql = sql;
+  $("params").value = params;
+  onInput(sql);
 }
 
 function onInput(sql) {
@@ -84,7 +93,8 @@ function run() {
   live = asked;
   table.show(asked);
   follow(asked);
-  history.replaceState(null, "", `#${new URLSearchParams({ sql })}`);
+  const shared = params === null ? { sql } : { sql, params: $("params").value };
+  history.replaceState(null, "", `#${new URLSearchParams(shared)}`);
 }
 
 function stop() {
