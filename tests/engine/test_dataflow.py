@@ -54,7 +54,7 @@ def test_a_maintained_result_equals_the_effective_query_at_every_transaction(key
     with oracle_of(table) as oracle:
         for tx in range(1, 60):
             if rng.random() < 0.2:
-                subscriber = Subscriber(random_plan(table, rng), bool(table.key))
+                subscriber = Subscriber(random_plan(table, rng))
                 if all(one.planned.instance != subscriber.planned.instance for one in subscribers):
                     subscribers.append(subscriber)
                     assert start(flow, origin, subscriber.planned, 2 * tx)

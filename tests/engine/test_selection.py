@@ -170,7 +170,7 @@ def test_instances_of_one_template_are_right_at_every_transaction(key: tuple[str
     with oracle_of(table) as oracle:
         for tx in range(1, 40):
             if waiting and rng.random() < 0.8:
-                subscribers.append(Subscriber(waiting.pop(), bool(table.key)))
+                subscribers.append(Subscriber(waiting.pop()))
                 assert start(flow, origin, subscribers[-1].planned, 2 * tx)
             if len(subscribers) > 4 and rng.random() < 0.15:
                 flow.unsubscribe(subscribers.pop(rng.randrange(len(subscribers))).planned.instance.id)

@@ -9,7 +9,7 @@ import pytest
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.edits import read_emissions
 from headwater.engine.names import Names
-from headwater.engine.veiled import undone
+from headwater.engine.visibility import before
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff
 from headwater.model.schema import Column, Table
@@ -27,7 +27,7 @@ def emissions(sql: str, rows: list[Row], *transactions: list[Pair]) -> list[list
     planned = plan(sql, [T])
     flow.activate(planned.template, {"t": [batch_of(T, rows)]})
     flow.subscribe(planned.instance, 1)
-    subscriber = Subscriber(planned, keyed=False)
+    subscriber = Subscriber(planned)
     deliver(flow.take(), [subscriber])
     out: list[list[object]] = []
     for tx, pairs in enumerate(transactions, 2):
@@ -78,4 +78,5 @@ def test_a_name_is_kept_and_never_given_twice() -> None:
 
 
 def test_a_list_is_as_it_was_before_its_edits() -> None:
-    assert undone("abXcY", [(0, "p"), (3, "q")], [2, 4]) == list("pabqc")
+    # p a b q c  became  a b X c Y
+    assert "".join(row for _, row in before({0: "p", 3: "q"}, {2, 4}, "abXcY".__getitem__)) == "pabqc"

@@ -122,7 +122,7 @@ def test_a_row_that_moves_is_mentioned_though_no_value_changed() -> None:
 
 
 def test_a_changed_key_is_one_update_from_old_hash_to_new() -> None:
-    bench = Bench("SELECT v FROM t WHERE g = 0")
+    bench = Bench("SELECT id, v FROM t WHERE g = 0")
     bench.flow.take()
     bench.change(((1, 0, 10), (7, 0, 10)))
     [(_, diff)] = bench.take()
@@ -281,9 +281,7 @@ def test_activation_folds_in_the_changes_made_since(key: tuple[str, ...]) -> Non
         batches.append(delta.remove_column(delta.num_columns - 2))
     flow = Dataflow()
     flow.define(table)
-    subscribers = [
-        Subscriber(plan(sql, [table]), bool(table.key)) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")
-    ]
+    subscribers = [Subscriber(plan(sql, [table])) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")]
     for subscriber in subscribers:
         assert flow.needs_rows(subscriber.planned.template)
         flow.activate(subscriber.planned.template, {"t": batches})
@@ -339,7 +337,7 @@ def test_a_new_schema_in_the_middle_changes_no_result(key: tuple[str, ...], seed
     origin, flow = Origin(table, rng), Dataflow(limits=Limits(run_rows_min=8))
     flow.define(table)
     origin.transaction(20)
-    subscribers = [Subscriber(random_plan(table, rng), bool(table.key)) for _ in range(6)]
+    subscribers = [Subscriber(random_plan(table, rng)) for _ in range(6)]
     for subscriber in subscribers:
         start(flow, origin, subscriber.planned, 1)
     with oracle_of(table) as oracle:

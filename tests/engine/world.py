@@ -249,10 +249,9 @@ def random_plan(table: Table, rng: random.Random) -> Planned:
 
 @dataclass(slots=True)
 class Subscriber:
-    """A result held only by applying what was emitted. Without a key a row is nothing but what it shows."""
+    """A result held only by applying what was emitted."""
 
     planned: Planned
-    keyed: bool = True
     state: State = field(default_factory=State)
     last: int = 0
 
@@ -277,9 +276,8 @@ class Subscriber:
         assert len(set(self.state.hashes)) == len(self.state.hashes)
 
     def shown(self) -> object:
-        hashes = self.state.hashes if self.keyed else [""] * len(self.state.rows)
-        pairs = [(hash, repr(row)) for hash, row in zip(hashes, self.state.rows, strict=True)]
-        return pairs if self.planned.template.ordered else sorted(pairs)
+        rows = [repr(row) for row in self.state.rows]
+        return rows if self.planned.template.ordered else sorted(rows)
 
 
 def deliver(emitted: Emitted, subscribers: Sequence[Subscriber]) -> None:

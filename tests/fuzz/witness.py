@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headwater.model.emission import Emission, State, apply
+from headwater.model.emission import Emission, State
 from headwater.plan.planner import effective_sql
 from headwater.plan.wholistic import has_order
 from tests.fuzz.case import Commit
@@ -18,6 +18,7 @@ from tests.fuzz.check import OVERFLOW, RAISES, Report, Wrong, adds, listed
 from tests.fuzz.living import RETYPED, Life, Watched, begun
 from tests.fuzz.oracle import Oracle
 from tests.fuzz.tally import operators
+from tests.support.oracle import applied
 
 
 def witnessed(life: Life) -> Report:
@@ -93,7 +94,7 @@ class Follower:
 
     def _take(self, position: int) -> None:
         if position in self.left:
-            self.state = apply(self.state, self.left.pop(position))
+            self.state = applied(self.state, self.left.pop(position), self.ordered)
 
     def _check(self, plain: Oracle, exact: Oracle) -> None:
         answer = self._compare(plain, exact)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import headwater
-from headwater.model.emission import Emission, State, apply
+from headwater.model.emission import Emission, State
 from headwater.plan.wholistic import has_order
 from tests.support import shop
-from tests.support.oracle import replayed, same_rows
+from tests.support.oracle import applied, replayed, same_rows
 from tests.support.processes import spawn_writer
 
 
@@ -40,7 +40,7 @@ class Answers:
 
     def _take(self, emission: Emission | None) -> None:
         if emission is not None:
-            self._state = apply(self._state, emission)
+            self._state = applied(self._state, emission, has_order(self.live.sql))
             self.rows[emission.position] = self._state.rows
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.operators.identity import identity_of
-from headwater.model.emission import Fields
+from headwater.model.emission import Emission, Fields, Result, State, apply
 from headwater.plan.planner import Planned, effective_sql, plan
-from headwater.plan.template import Template
 from headwater.sources import open_source
 from tests.support.shop import SCHEMA, unpacked
 
@@ -25,8 +23,6 @@ class Oracle:
         self._sql = [effective_sql(one.template, one.instance) for one in self._planned]
         self._names = [[output.name for output in one.template.outputs] for one in self._planned]
         self.ordered = [one.template.ordered for one in self._planned]
-        keys = {table.name: table.key for table in tables}
-        self.keyed = [_keyed(one.template, keys) for one in self._planned]
 
     def states(self) -> Iterator[tuple[int, list[list[Fields]]]]:
         """The rows of every query after each journalled transaction, and before the first (with id 0)."""
@@ -65,17 +61,20 @@ def same_rows(found: Sequence[Fields], expected: Sequence[Fields], ordered: bool
     return left == right if ordered else sorted(left) == sorted(right)
 
 
+def applied(state: State, emission: Emission, ordered: bool) -> State:
+    """Law 5: an emission that is no fresh result changes something that a subscriber sees."""
+    after = apply(state, emission)
+    unchanged = after is not state and same_rows(state.rows, after.rows, ordered)
+    assert isinstance(emission, Result) or not unchanged, f"an emission where nothing changed: {emission}"
+    return after
+
+
 def _tables(path: Path) -> tuple[Any, ...]:
     source = open_source(f"sqlite:///{path}")
     try:
         return source.tables()
     finally:
         source.close()
-
-
-def _keyed(template: Template, keys: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether something besides the values that are shown says who a row is."""
-    return bool(keys[template.table]) if template.relation is None else identity_of(template.relation) is not None
 
 
 def _given(params: tuple[Any, ...]) -> Any:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
 from headwater.engine.index import Ending
 from headwater.engine.keyed import Keyed, Keys, Part, Turned
+from headwater.engine.names import Names
 from headwater.engine.order import longest_rising
 from headwater.engine.partners import Renamed
 from headwater.engine.replay import Edit, block_of
@@ -159,16 +160,24 @@ class Answers:
 def _saved(one: Answered) -> tuple[object, ...]:
     keys = one.keyed and one.keyed.keys
     rows = one.rows if one.keyed is None else one.keyed.rows.values()
-    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys, one.position
+    names = {} if one.keyed is None else one.keyed.names.kept
+    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys, one.position, names
 
 
 def _loaded(
-    template: str, ordered: bool, rows: list[list[Any]], seq: int, prev: int, keys: dict[str, Any] | None, position: int
+    template: str,
+    ordered: bool,
+    rows: list[list[Any]],
+    seq: int,
+    prev: int,
+    keys: dict[str, Any] | None,
+    position: int,
+    names: dict[int, int],
 ) -> Answered:
     known = [tuple(row) for row in rows]
     if keys is None:
         return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
-    keyed = Keyed(msgspec.convert(keys, Keys))
+    keyed = Keyed(msgspec.convert(keys, Keys), names=Names(names))
     keyed.load(known)
     return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)
 

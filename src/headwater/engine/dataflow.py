@@ -503,19 +503,18 @@ class Dataflow:
         if joined.rows is not None:
             changes, seen = spread(changes, seen, joined.rows, joined.number)
         before = sum(len(block) for block in self._outbox.blocks[live.template.id])
-        if live.program.ordered or live.program.veiled or self._troubled(joined, seen, len(changes)):
+        by_turns = live.program.ordered or live.program.veiled or self._troubled(joined, seen, len(changes))
+        if by_turns or not linear(live.program, changes, joined, seen, self._outbox):
             replay = Replay(live.program, arrangement, changes, joined, seen, self._outbox, self._limits)
             closed = replay.run()
             for group in () if live.program.ordered else joined.asked():
                 group.note()
             for window in closed:
                 self.unsubscribe(window.instance.id)
-        else:
-            linear(live.program, changes, joined, seen, self._outbox)
         self.counters.emitted += sum(len(block) for block in self._outbox.blocks[live.template.id]) - before
 
     def _troubled(self, joined: Joined, seen: Seen, count: int) -> bool:
-        """Whether a window is in error or may become so, or may outgrow its limit within this step."""
+        """Whether a window is in error or may become so, may outgrow its limit within this step, or has names."""
         room = self._limits.result_rows_max - count
         return bool(seen.failed) or joined.troubled(room)
 
@@ -580,6 +579,7 @@ class Dataflow:
         for instance, seq, prev, names in state.windows:
             window = flow._open(flow._live[instance.template], instance, seq, prev)
             window.names = Names(names) if names else NO_NAMES
+            window.group.note()
         flow._hydrate_unordered()
         flow.answers.load(state.answers)
         return flow

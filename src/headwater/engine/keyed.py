@@ -2,18 +2,21 @@
 
 Behind its results each row has columns that nobody is shown. The first of them tell rows apart; by some of them the
 origin is asked for a part of the rows, and these are found again by an index. Where the window is ordered, a sequence
-of sort keys knows the place of each row. It never asks anything.
+of sort keys knows the place of each row. An answer that leaves what is shown as it looks is told to nobody: rows keep
+their names. It never asks anything.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.engine.edits import NOWHERE
+from headwater.engine.names import Names
 from headwater.engine.order import Frame, Ranked, Touch, move, reframe
 from headwater.engine.partners import Identity, Renamed, packed, partners
+from headwater.engine.visibility import Lazily, Look, before, same_bag
 from headwater.model.keys import encode_value, hash_encoded
 from headwater.model.value import Row
 from headwater.plan.selective import Selection
@@ -21,6 +24,7 @@ from headwater.plan.sorting import Sorting
 
 Part = tuple[tuple[int, ...], Sequence[Row]]  # places among the columns that are not shown, and the values asked for
 Index = dict[bytes, dict[Identity, None]]
+_LENGTH_BYTES = 4  # at the end of a sort key: how long the identity before it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,13 @@ class Keyed:
     rows: dict[Identity, Row] = field(default_factory=dict)
     _indexes: dict[tuple[int, ...], Index] = field(default_factory=dict)
     _ranked: Ranked = field(default_factory=Ranked)  # empty where there is no order
+    names: Names = field(default_factory=Names)  # of rows that are shown under another hash than that of their keys
 
     def shown(self) -> Iterator[tuple[int, Row]]:
         """Every row, with its hash; in order, where there is one."""
         rows = sorted(self.rows.items(), key=lambda one: self._sort_key(*one)) if self.keys.order else self.rows.items()
         for identity, row in rows:
-            yield hash_encoded(identity), self._results(row)
+            yield self.names.of(hash_encoded(identity)), self._results(row)
 
     def load(self, rows: Iterable[Row]) -> None:
         """The first that there are."""
@@ -83,7 +88,13 @@ class Keyed:
         for identity, row in new.items():
             self._put(identity, row)
         changes = [_Change(*pair, old, new) for pair in partners(old, new, renamed, self.keys.anchored)]
-        return list(self._placed(changes) if self.keys.order else self._turned(changes))
+        turned = list(self._placed(changes) if self.keys.order else self._turned(changes))
+        told = self._named(turned, changes)
+        names = self._unseen_names(told)
+        if names is None:
+            return told
+        self.names.assign(names)
+        return []
 
     # Rows by their keys
 
@@ -104,7 +115,7 @@ class Keyed:
             )
             for one in self.keys.order
         ]
-        return b"".join((*values, identity))
+        return b"".join((*values, identity, len(identity).to_bytes(_LENGTH_BYTES, "big")))
 
     def _held(self, parts: Sequence[Part]) -> Iterator[Identity]:
         """Once each."""
@@ -141,6 +152,45 @@ class Keyed:
             if not index[value]:
                 del index[value]
         return row
+
+    # What is shown under which name
+
+    def _named(self, turned: list[Turned], changes: Sequence[_Change]) -> list[Turned]:
+        """Rows that stay and look the same keep their names."""
+        if not self.names.kept:
+            return turned
+        stayed = {hash_encoded(one.was or b"") for one in changes if self._is_silent(one)}
+        rest = [one for one in turned if one.old_hash != one.new_hash or one.old_hash not in stayed]
+        names = self.names.turn(
+            [(hash, hash) for hash in stayed],
+            [one.old_hash for one in rest if one.old is not None],
+            [one.new_hash for one in rest if one.new is not None],
+        )
+        return [
+            replace(one, old_hash=names.get(one.old_hash, 0), new_hash=one.new_hash and self.names.of(one.new_hash))
+            for one in turned
+        ]
+
+    def _unseen_names(self, told: Sequence[Turned]) -> dict[int, int] | None:
+        """The names from now on, by the hash of a row's keys, where what is shown looks as before; else None."""
+        if not told or sum((one.new is not None) for one in told) != sum((one.old is not None) for one in told):
+            return None
+        sides = [(_look(one.old), one.old_hash, _look(one.new), self.names.holder(one.new_hash), one) for one in told]
+        names = same_bag([side[:4] for side in sides])
+        if names is None or not self.keys.order:
+            return names
+        gone: dict[int, Look | None] = {one.old_index: was for was, _, _, _, one in sides if was is not None}
+        came = {one.index for one in told if one.new is not None}
+        rows = Lazily(self._rows_at, min((*gone, *came)))
+        if any(look != rows(place)[1] for place, look in before(gone, came, lambda at: rows(at)[1])):
+            return None
+        called = {one.old_index: one.old_hash for one in told if one.old is not None}
+        return {rows(place)[0]: name for place, name in before(called, came, lambda at: self.names.of(rows(at)[0]))}
+
+    def _rows_at(self, start: int, end: int) -> list[tuple[int, Look | None]]:
+        """The rows at these places: the hash of their keys, and how they look."""
+        found = [_identity_in(key) for key in self._ranked.slice(start, end)]
+        return [(hash_encoded(identity), _look(self._results(self.rows[identity]))) for identity in found]
 
     # What changed
 
@@ -180,6 +230,15 @@ class Keyed:
             NOWHERE if old_index is None else old_index,
             NOWHERE if index is None else index,
         )
+
+
+def _look(row: Row | None) -> Look | None:
+    return None if row is None else (packed(row),)
+
+
+def _identity_in(sort_key: bytes) -> Identity:
+    end = len(sort_key) - _LENGTH_BYTES
+    return sort_key[end - int.from_bytes(sort_key[end:], "big") : end]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,27 +16,32 @@ from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, SEVERAL, Joined, Params
 from headwater.engine.program import Program, Seen, differ
 from headwater.engine.slots import Slots
+from headwater.engine.visibility import may_look_as_before
 
 Int64s = npt.NDArray[np.int64]
 
 
-def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbox: Outbox) -> None:
+def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbox: Outbox) -> bool:
+    """False where a transaction may leave a window as it looks: then nothing was done, and it is not for this."""
     old, old_group = _side(changes.old, joined, seen)
     new, new_group = _side(changes.new, joined, seen)
     same = (old_group == new_group) & (old_group >= 0)
-    updated = _changed(changes, seen, np.flatnonzero(same), old, new)
+    updated, alike = _changed(changes, seen, np.flatnonzero(same), old, new)
     deleted = np.flatnonzero((old_group >= 0) & ~same)
     inserted = np.flatnonzero((new_group >= 0) & ~same)
-    _resize(joined.params, old_group[deleted], -1)
-    _resize(joined.params, new_group[inserted], 1)
     at = np.concatenate((updated, deleted, inserted))
     if not len(at):
-        return
+        return True
     cuts = (len(updated), len(updated) + len(deleted))
     kind = np.repeat(np.array([UPDATE, DELETE, INSERT], np.int8), (cuts[0], len(deleted), len(inserted)))
     old, new = old[at], new[at]
     old[cuts[1] :], new[cuts[0] : cuts[1]] = NOWHERE, NOWHERE
     group = np.where(kind == INSERT, new_group[at], old_group[at])
+    emission = (changes.tx[at], group)
+    if program.hidden and may_look_as_before(seen.pool, program.types, emission, (old, new), alike):
+        return False
+    _resize(joined.params, old_group[deleted], -1)
+    _resize(joined.params, new_group[inserted], 1)
     window, spread = _spread(joined.params, group)
     at, old, new, kind = at[spread], old[spread], new[spread], kind[spread]
     nowhere = np.full(len(at), NOWHERE, np.int64)
@@ -50,6 +55,7 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     else:
         outbox.many.append(_entered(template, tx, window, slots))
     outbox.add(template, block)
+    return True
 
 
 def _side(rows: Int64s, joined: Joined, seen: Seen) -> tuple[Int64s, Int64s]:
@@ -58,11 +64,12 @@ def _side(rows: Int64s, joined: Joined, seen: Seen) -> tuple[Int64s, Int64s]:
     return place, np.where(place < 0, NOWHERE, joined.number[rows])
 
 
-def _changed(changes: Changes, seen: Seen, at: Int64s, old: Int64s, new: Int64s) -> Int64s:
-    """An update nobody can see is nothing (law 5)."""
+def _changed(changes: Changes, seen: Seen, at: Int64s, old: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
+    """An update nobody can see is nothing (law 5). Of the others which look alike: these have another identity."""
     renamed = changes.id[changes.old[at]] != changes.id[changes.new[at]]
-    changed: Int64s = at[renamed | differ(seen.pool, old[at], new[at])]
-    return changed
+    differs = differ(seen.pool, old[at], new[at])
+    changed = renamed | differs
+    return at[changed], np.flatnonzero(~differs[changed])
 
 
 def _resize(params: Params, groups: Int64s, by: int) -> None:

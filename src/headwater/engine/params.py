@@ -35,7 +35,7 @@ GROUP = np.dtype(
         ("size", np.int64),
         ("window", np.int64),
         ("hash", np.uint64),
-        ("failing", np.bool_),
+        ("by_turns", np.bool_),
         ("key", f"S{_KEY_BYTES_MAX}"),
     ]
 )
@@ -107,13 +107,18 @@ class Group:
         self.slots.records["size"][self.slot] = rows
 
     @property
+    def by_turns(self) -> bool:
+        """Whether its transactions must be taken one after the other: a row fails, or is shown under another name."""
+        return bool(self.failed) or any(window.names.kept for window in self.windows)
+
+    @property
     def error(self) -> str:
         """One reason, the same however the rows came."""
         return self.failed[min(self.failed)] if self.failed else ""
 
     def note(self) -> None:
-        """Writes down, where a step sees it, whether a row fails and which window is alone here."""
-        self.slots.records["failing"][self.slot] = bool(self.failed)
+        """Writes down, where a step sees it, whether a row fails or has a name and which window is alone here."""
+        self.slots.records["by_turns"][self.slot] = self.by_turns
         self.slots.records["window"][self.slot] = self.windows[0].slot if len(self.windows) == 1 else SEVERAL
 
 
@@ -143,11 +148,11 @@ class Joined:
         return [self.groups[number] for number in sorted(set(self.number.tolist()) - {NOBODY})]
 
     def troubled(self, room: int) -> bool:
-        """Whether a group of these rows is failing, or has more rows than `room`."""
+        """Whether a group of these rows must be taken by turns, or has more rows than `room`."""
         if len(self.number) <= FEW:
-            return any(group.failed or group.size > room for group in self.asked())
+            return any(group.by_turns or group.size > room for group in self.asked())
         records, asked = self.params.group_slots.records, self.number[self.number != NOBODY]
-        return bool(records["failing"][asked].any() or records["size"][asked].max() > room)
+        return bool(records["by_turns"][asked].any() or records["size"][asked].max() > room)
 
 
 class Params:

@@ -40,14 +40,16 @@ class Seen:
 
 
 class Program:
-    """`veiled`: nothing but what is shown says who a row is, and not every column is shown."""
+    """`hidden`: the columns that identify a row are not all shown. `veiled`: there is no key either, so a row is
+    identified by what it shows."""
 
     def __init__(self, template: Template, table: Table) -> None:
         self.template = template
         self._filter = Filter(template.where, table)
         self._project = Project(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
-        self.veiled = not table.key and not _shown(template) >= {column.name for column in table.columns}
+        self.hidden = not _shown(template) >= set(table.identity)
+        self.veiled = self.hidden and not table.key
 
     @cached_property
     def nothing(self) -> Seen:
@@ -127,6 +129,8 @@ def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
 
 def looks(pool: pa.RecordBatch) -> list[tuple[Any, ...]]:
     """Rows that are equal where nobody could tell them apart."""
+    if not pool.num_columns:
+        return [()] * pool.num_rows
     return list(zip(*(held_in(_bits(column)) for column in pool.columns), strict=True))
 
 

@@ -8,7 +8,6 @@ from this step where it has touched them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -26,7 +25,8 @@ from headwater.engine.pair import Changes
 from headwater.engine.params import FEW, Group, Joined, Window
 from headwater.engine.program import Program, Seen, differ, identity_of, looks
 from headwater.engine.scalar import bucket
-from headwater.engine.veiled import Look, looking_alike, looks_of, undone
+from headwater.engine.veiled import looking_alike
+from headwater.engine.visibility import Lazily, Look, before, same_bag
 from headwater.model.limits import Limits
 from headwater.model.value import Type
 
@@ -58,15 +58,13 @@ class Replay:
     ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
     unseen: dict[Group, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, keys that come
     before: dict[int, int] = field(default_factory=dict)  # the names of rows before this transaction, by identity
-    shown: list[Look] = field(default_factory=list)  # this step's rows as they look, where that says who they are
     places: list[int] = field(init=False)
     ids: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.places, self.ids = self.seen.place.tolist(), self.changes.id.tolist()
         if self.program.veiled:
-            self.shown = looks_of(self.seen.pool)
-            self.changes = looking_alike(self.changes, self.joined.number, self.seen.place, self.shown)
+            self.changes = looking_alike(self.changes, self.joined.number, self.seen.place, looks(self.seen.pool))
 
     def run(self) -> list[Window]:
         """Emits the step; the windows that had to be closed are returned."""
@@ -252,8 +250,9 @@ class Replay:
         return self.seen.keys[place] if self.program.ordered else b""
 
     def _ordered(self, window: Window, tx: int, reframed: Reframed) -> None:
-        before = len(self.edits)
-        if self.program.veiled:
+        start = len(self.edits)
+        self.before = {}
+        if self.program.veiled or window.names.kept:
             self._rename(window, _crossing(reframed))
         for touch, old_index, index in reframed.touched:
             self._edit(window, tx, touch, old_index, index)
@@ -263,20 +262,33 @@ class Replay:
         for key, index in reframed.entered:
             id = identity_of(key)
             self._add(window, tx, INSERT, 0, window.names.of(id), NOWHERE, index, NOWHERE, self._ref(window.group, id))
-        if len(self.edits) > before and not (self.program.veiled and self._looks_the_same(window, before)):
-            self._enter(window, tx, "diff")
+        self._tell(window, tx, start)
 
     def _unordered(self, window: Window, tx: int, touches: list[Touch]) -> None:
-        before = len(self.edits)
-        if self.program.veiled:
+        start = len(self.edits)
+        self.before = {}
+        if self.program.veiled or window.names.kept:
             self._rename(window, _coming_and_going(touches))
         for touch in touches:
             if not touch.silent:
                 self._edit(
                     window, tx, touch, None if touch.old is None else NOWHERE, None if touch.new is None else NOWHERE
                 )
-        if len(self.edits) > before:
+        self._tell(window, tx, start)
+
+    def _tell(self, window: Window, tx: int, start: int) -> None:
+        """The edits since `start` as an emission. Where what is shown looks as before there is none, and rows are shown
+        under the names that they had."""
+        if len(self.edits) == start:
+            return
+        names = self._unseen_names(window, start) if self.program.hidden else None
+        if names is None:
             self._enter(window, tx, "diff")
+            return
+        del self.edits[start:]
+        if window.names is NO_NAMES:
+            window.names = Names()
+        window.names.assign(names)
 
     def _edit(self, window: Window, tx: int, touch: Touch, old_index: int | None, index: int | None) -> None:
         """None for an index: the row is not in the window there."""
@@ -307,29 +319,47 @@ class Replay:
         """The name of a row before this transaction."""
         return self.before.get(id, id)
 
-    def _looks_the_same(self, window: Window, start: int) -> bool:
-        """Whether the edits since `start` only exchange rows that look alike: then there are none, and names stay where
-        they were. Rows nobody touched may look alike too: so the whole frame is compared, where it may be the same."""
-        edits, group, frame = self.edits[start:], window.group, window.frame
-        looks = self._looks([ref for edit in edits for ref in edit[7:]])
-        if Counter(looks[0::2]) - Counter([None]) != Counter(looks[1::2]) - Counter([None]) or group.ranked is None:
-            return False
-        ids = [identity_of(key) for key in group.ranked.slice(frame.start, frame.end)]
-        now = self._looks([self._ref(group, id) for id in ids])
-        gone = [(edit[5], (edit[3], look)) for edit, look in zip(edits, looks[0::2], strict=True) if look is not None]
-        came = [edit[6] for edit, look in zip(edits, looks[1::2], strict=True) if look is not None]
-        before = undone([*zip(map(window.names.of, ids), now, strict=True)], gone, came)
-        if [look for _, look in before] != now:
-            return False
-        window.names = Names({id: name for id, (name, _) in zip(ids, before, strict=True) if id != name})
-        del self.edits[start:]
-        return True
+    def _unseen_names(self, window: Window, start: int) -> dict[int, int] | None:
+        """The names from now on, by identity, where the edits since `start` leave the window as it looks; else None.
+        In a list rows nobody touched may look alike too: the places between the edits are compared."""
+        edits = self.edits[start:]
+        if sum((edit[8] >= 0) - (edit[7] >= 0) for edit in edits):
+            return None
+        seen = self._looks([ref for edit in edits for ref in edit[7:]])
+        sides = list(zip(edits, seen[0::2], seen[1::2], strict=True))
+        names = same_bag([(was, edit[3], now, window.names.holder(edit[4])) for edit, was, now in sides])
+        if names is None or window.group.ranked is None:
+            return names
+        gone: dict[int, Look | None] = {edit[5]: was for edit, was, _ in sides if was is not None}
+        came = {edit[6] for edit, _, now in sides if now is not None}
+        shown = Lazily(lambda a, b: self._looks_at(window, a, b), min((*gone, *came)))
+        if any(look != shown(place) for place, look in before(gone, came, shown)):
+            return None
+        ids = Lazily(lambda a, b: self._ids_at(window, a, b), min((*gone, *came)))
+        called = {edit[5]: edit[3] for edit, was, _ in sides if was is not None}
+        return {ids(place): name for place, name in before(called, came, lambda at: window.names.of(ids(at)))}
+
+    def _ids_at(self, window: Window, start: int, end: int) -> list[int]:
+        """Who stands at these places of an ordered window."""
+        assert window.group.ranked is not None
+        first = window.frame.start
+        return [
+            identity_of(key) for key in window.group.ranked.slice(first + start, min(first + end, window.frame.end))
+        ]
+
+    def _looks_at(self, window: Window, start: int, end: int) -> list[Look | None]:
+        known = len(self.fetched)
+        looks = self._looks([self._ref(window.group, id) for id in self._ids_at(window, start, end)])
+        del self.fetched[known:]
+        return looks
 
     def _looks(self, refs: list[int]) -> list[Look | None]:
         """Rows as they are shown, by their places in this step's rows or among the fetched; None for no row."""
-        wanted = [self.fetched[ref - _FETCHED] for ref in refs if ref >= _FETCHED]
-        fetched = iter(looks_of(self.program.project(self.arrangement.find(wanted)))) if wanted else iter(())
-        return [None if ref < 0 else next(fetched) if ref >= _FETCHED else self.shown[ref] for ref in refs]
+        near = [ref for ref in refs if 0 <= ref < _FETCHED]
+        far = [self.fetched[ref - _FETCHED] for ref in refs if ref >= _FETCHED]
+        here = iter(looks(self.pools[0].take(pa.array(near))) if near else ())
+        there = iter(looks(self.program.project(self.arrangement.find(far))) if far else ())
+        return [None if ref < 0 else next(there if ref >= _FETCHED else here) for ref in refs]
 
     def _add(self, window: Window, *edit: int) -> None:
         self.edits.append((window.instance.id, *edit))  # type: ignore[arg-type]

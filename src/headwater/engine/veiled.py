@@ -7,36 +7,16 @@ it is that row, and keeps its name. This is not needed where every column is sho
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from headwater.engine.identity import Int64s
 from headwater.engine.pair import ABSENT, Changes
-from headwater.model.value import held_in
+from headwater.engine.visibility import Look
 
-T = TypeVar("T")
-Look = tuple[object, ...]  # a row as it is shown
 Sight = tuple[int, int, Look]  # in which transaction, in which group, how
-
-
-def looks_of(pool: pa.RecordBatch) -> list[Look]:
-    if not pool.num_columns:
-        return [()] * pool.num_rows
-    return list(zip(*(held_in(column) for column in pool.columns), strict=True))
-
-
-def undone(rows: Sequence[T], gone: Iterable[tuple[int, T]], came: Iterable[int]) -> list[T]:
-    """A list before an emission: `came` are the places of rows that were put in, `gone` what was taken out of where."""
-    entered = set(came)
-    before = [row for place, row in enumerate(rows) if place not in entered]
-    for place, row in sorted(gone, key=itemgetter(0)):
-        before.insert(place, row)
-    return before
 
 
 def looking_alike(changes: Changes, number: Int64s, place: Int64s, looks: Sequence[Look]) -> Changes:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.model.emission import Emission, State, apply
+from headwater.model.emission import Emission, State
 from headwater.plan.planner import effective_sql
+from headwater.plan.wholistic import has_order
 from tests.fuzz.check import Report, Wrong
 from tests.fuzz.living import Watched
 from tests.fuzz.postgres.case import Query
@@ -21,6 +22,7 @@ from tests.fuzz.postgres.living import Life
 from tests.fuzz.postgres.oracle import answer, contents, exactly, repeat, roughly
 from tests.fuzz.postgres.writers import Connection, fill
 from tests.fuzz.tally import operators
+from tests.support.oracle import applied
 
 RAISES = "PostgreSQL raises"
 FAILED = "we say that PostgreSQL raises"
@@ -102,7 +104,8 @@ class Follower:
 
     def _take(self, position: int) -> None:
         if position in self.left:
-            self.state = apply(self.state, self.left.pop(position))
+            ordered = self.ordered or has_order(self.query.sql)
+            self.state = applied(self.state, self.left.pop(position), ordered)
         early = [each for each in self.left if each < position]
         if early:
             raise Wrong(f"an emission where nothing was committed\n{self.watched.sql}\n{early}")
