@@ -45,6 +45,7 @@ class Desk:
             session.changed,
             lambda: session.position,
             callback=callback,
+            reach=lambda position: None,
             abort=lambda forget: session.remove(id),
             explain=lambda: "a plan",
         )

@@ -225,3 +225,29 @@ def test_every_message_passes_the_tap(page: Page) -> None:
         ["in", "progress"],
         ["in", "a word of a newer server"],
     ]
+
+
+def test_who_waits_for_a_position_asks_for_it_and_asks_again_after_a_reconnect(page: Page) -> None:
+    body = """
+      const live = db.query("A");
+      wire.say(result("q1", 5, [[1, 0]]), { type: "ready", id: "q1", position: 5 });
+      const at5 = await db.reach(5);
+      const at7 = db.reach(7).then((reached) => { log.push([7, reached, live.rows[0].n]); });
+      const at9 = db.reach(9).then((reached) => { log.push([9, reached]); });
+      const first = wire.sent.filter(({ type }) => type === "await");
+      wire.say(set("q1", 7, 5, 1, "seven"), { type: "progress", position: 8 });
+      await at7;
+      wire.close();
+      const again = await reopened();
+      const second = again.sent.filter(({ type }) => type === "await");
+      db.close();
+      await at9;
+      return { at5, log, first, second, after: await db.reach(11) };
+    """
+    assert played(page, body) == {
+        "at5": True,
+        "log": [[7, True, "seven"], [9, False]],
+        "first": [{"type": "await", "position": 7}, {"type": "await", "position": 9}],
+        "second": [{"type": "await", "position": 9}],
+        "after": False,
+    }

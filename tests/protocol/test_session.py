@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.limits import DEFAULT
-from headwater.protocol.messages import Ack, Error, Hello, Message, Ping, Pong, Subscribe, Unsubscribe, Welcome
+from headwater.protocol.messages import Ack, Await, Error, Hello, Message, Ping, Pong, Subscribe, Unsubscribe, Welcome
 from headwater.protocol.messages import encode_message as encode
 from headwater.protocol.session import Action, Drop, HangUp, Open, Phase, Send, ServerSession
 from tests.support.fuzz import tries
@@ -21,6 +21,7 @@ MESSAGES: dict[str, Message] = {
     "subscribe": Subscribe("a", "SELECT 1"),
     "unsubscribe": Unsubscribe("a"),
     "ack": Ack("a", 3),
+    "await": Await(7),
     "ping": Ping(),
 }
 
@@ -56,11 +57,13 @@ TABLE = {
     (Phase.NEW, "subscribe"): (["protocol_error", "hang up 4400"], Phase.ENDED),
     (Phase.NEW, "unsubscribe"): (["protocol_error", "hang up 4400"], Phase.ENDED),
     (Phase.NEW, "ack"): (["protocol_error", "hang up 4400"], Phase.ENDED),
+    (Phase.NEW, "await"): (["protocol_error", "hang up 4400"], Phase.ENDED),
     (Phase.NEW, "ping"): (["pong"], Phase.NEW),
     (Phase.OPEN, "hello"): (["protocol_error"], Phase.OPEN),
     (Phase.OPEN, "subscribe"): (["open"], Phase.OPEN),
     (Phase.OPEN, "unsubscribe"): (["unknown_subscription"], Phase.OPEN),
     (Phase.OPEN, "ack"): ([], Phase.OPEN),
+    (Phase.OPEN, "await"): (["reach"], Phase.OPEN),
     (Phase.OPEN, "ping"): (["pong"], Phase.OPEN),
     **{(Phase.ENDED, name): ([], Phase.ENDED) for name in MESSAGES},
 }

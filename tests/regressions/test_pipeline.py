@@ -241,7 +241,8 @@ def test_a_window_nobody_asked_for_in_time_is_ended_in_its_cell(make: Make) -> N
     works.pipeline.subscribe(planned)
     works.run()
     assert works.cells[0]._dataflow._windows
-    works.hub._idle = dict.fromkeys(works.hub._idle, 0.0)
+    for instance in list(works.hub._idle):
+        works.hub._idle.set(instance, 0.0)
     works.run()
     works.run()
     assert not works.cells[0]._dataflow._windows and not works.hub._idle

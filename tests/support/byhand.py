@@ -15,7 +15,8 @@ from typing import Any
 import headwater.gateway.hub
 from headwater.client.live import LiveResult
 from headwater.client.session import ClientSession
-from headwater.gateway.hub import Hub, Session
+from headwater.gateway.hub import Hub
+from headwater.gateway.session import Session
 from headwater.gateway.window import Resume
 from headwater.model.emission import Emission, Fields, Result
 from headwater.model.limits import DEFAULT, Limits
@@ -129,8 +130,7 @@ class Works:
         self.pipeline._requery.ask()
 
     def look(self) -> None:
-        """The hub reads what the cells appended and hands it on; nothing that was quiet stays quiet."""
-        self.hub._quiet_at = 0.0
+        """The hub reads what the cells appended and hands it on."""
         self.hub._round()
 
     def run(self) -> None:
@@ -152,6 +152,7 @@ class Works:
             tuple(output.name for output in planned.template.outputs),
             self.client.changed,
             lambda: self.client.position,
+            reach=lambda position: None,
             abort=lambda forget: None,
             explain=lambda: "",
         )

@@ -56,6 +56,9 @@ class Backend(Protocol):
     def again(self, live_id: str) -> None:
         """A fresh result, please: an emission did not follow."""
 
+    def reach(self, position: int) -> None:
+        """Somebody waits for the session to reach it: without delay, please, also where nothing of it changes."""
+
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]: ...
 
     def execute(self, sql: str, params: Params) -> int: ...
@@ -176,6 +179,7 @@ class Database:
             self._session.changed,
             lambda: self._session.position,
             callback=callback,
+            reach=self._backend.reach,
             abort=lambda forget: self._drop(id, forget),
             explain=lambda: self._backend.explain(sql, params, False),
         )

@@ -39,6 +39,9 @@ class Embedded:
             self._hub.unsubscribe(self._session, live_id)
             self._hub.subscribe(self._session, live_id, planned)
 
+    def reach(self, position: int) -> None:
+        """The session is eager: it hears of every position."""
+
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
         answer = self._pipeline.source.query(sql, params)
         return tuple(answer.columns), [tuple(map(natural, row)) for row in answer.rows], answer.position

@@ -46,6 +46,7 @@ class LiveResult:
         progress: Callable[[], int],
         *,
         callback: Callback | None = None,
+        reach: Callable[[int], None],
         abort: Callable[[bool], None],
         explain: Callable[[], str],
     ) -> None:
@@ -53,7 +54,7 @@ class LiveResult:
         self._state = State(columns=columns)
         self._initial: State | None = None
         self._changed, self._progress, self._callback = changed, progress, callback
-        self._abort, self._explain = abort, explain
+        self._reach, self._abort, self._explain = reach, abort, explain
         self._pending: deque[Emission] = deque()
         self._untold: deque[News] = deque()
         self._ready_at: int | None = None
@@ -113,6 +114,10 @@ class LiveResult:
         """Until the rows are right for `position` (or `seq`); with neither, until they change. False on time-out."""
         with self._changed:
             seen = self._state
+            late = position is not None and not self._reached(position, seq, seen)
+        if late and position is not None:
+            self._reach(position)
+        with self._changed:
             return self._changed.wait_for(lambda: self._reached(position, seq, seen), timeout)
 
     def _reached(self, position: int | None, seq: int | None, seen: State) -> bool:

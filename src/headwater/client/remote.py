@@ -32,6 +32,7 @@ from headwater.model.errors import (
 from headwater.model.value import Value
 from headwater.protocol.emissions import from_message
 from headwater.protocol.messages import (
+    Await,
     Closed,
     Error,
     FromServer,
@@ -77,6 +78,7 @@ class Remote:
         self._opened = contextlib.ExitStack()
         self._stop = threading.Event()
         self._refused: HeadwaterError | None = None
+        self._awaited = -1
         self.reconnects = 0
         self._connect()
         self._thread = threading.Thread(target=self._run, name="headwater-client", daemon=True)
@@ -111,6 +113,11 @@ class Remote:
             if asked is not None:
                 self._send(Unsubscribe(live_id))
                 self._send(self._subscribe(live_id, asked, resume=False))
+
+    def reach(self, position: int) -> None:
+        with self._lock:
+            self._awaited = max(position, self._awaited)
+            self._send(Await(position))
 
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
         self._not_here("query with live=False")
@@ -163,6 +170,8 @@ class Remote:
             self._send(Hello(self._token))
             for id, asked in self._asked.items():
                 self._send(self._subscribe(id, asked, resume=True))
+            if self._awaited >= 0:
+                self._send(Await(self._awaited))
 
     def _turned_away(self, status: int, body: bytes | bytearray) -> HeadwaterError:
         """Why the handshake was refused, in the gateway's own words where it is one."""

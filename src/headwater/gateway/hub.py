@@ -12,11 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
+from headwater.gateway.deadlines import Deadlines
 from headwater.gateway.history import Budget
 from headwater.gateway.renewing import Renewing
+from headwater.gateway.session import Due, Joining, Session, Sink, Subscription
 from headwater.gateway.window import Resume, Window
 from headwater.log.record import offset_of
 from headwater.log.segment import SegmentReader
@@ -29,73 +30,11 @@ from headwater.plan.wholistic import ASKED
 from headwater.protocol.swapping import as_swap
 
 _WAIT_S = 0.25
-_QUIET_PROGRESS_S = 0.05
 _LINGER_S = 5.0
+_PATIENCE_S = 60.0  # for who waits for a position; later it is heard of with the heartbeat
 _ORPHANED_S = 60.0
 _BROKEN_HINT = "the log is damaged: restore it from a backup, or start with a fresh data directory"
 _log = logging.getLogger("headwater.hub")
-
-
-class Sink(Protocol):
-    """Where a session's messages go. Called by the hub's thread; must not block."""
-
-    def emit(self, subscription: str, emission: Emission) -> None: ...
-
-    def ready(self, subscription: str, position: int) -> None: ...
-
-    def resync(self, subscription: str, reason: str) -> None: ...
-
-    def failed(self, subscription: str, reason: str) -> None: ...
-
-    def closed(self, subscription: str, reason: str) -> None: ...
-
-    def progress(self, position: int) -> None:
-        """Everything up to this position has been handed over; now it counts."""
-
-
-@dataclass(slots=True, eq=False)
-class Subscription:
-    id: str
-    session: Session
-    planned: Planned
-    cell: int
-    resume: Resume | None = None
-    started: bool = False
-    right_through: int = -1  # the last position said of a query that the origin answers
-
-
-@dataclass(frozen=True, slots=True)
-class Joining:
-    """A subscription to be: whose, under which id, to what, and where it stood before."""
-
-    session: Session
-    id: str
-    planned: Planned
-    resume: Resume | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Something to hand over once all cells of the session have passed `tx`. An emission can be made up for."""
-
-    tx: int
-    deliver: Callable[[], None]
-    is_emission: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """`inbox` holds what has come from its cells and is not aligned yet. Where that became too much it was dropped;
-    when the cells are past `behind`, fresh results make up for it."""
-
-    sink: Sink
-    eager: bool = False
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    cells: Counter[int] = field(default_factory=Counter)
-    answered: dict[str, Subscription] = field(default_factory=dict)
-    inbox: list[Due] = field(default_factory=list)
-    position: int = -1
-    behind: int | None = None
 
 
 @dataclass(slots=True)
@@ -116,12 +55,16 @@ class Hub:
         self._lock = threading.RLock()
         self._windows: dict[int, Window] = {}
         self._by_instance: dict[int, dict[Subscription, None]] = {}
-        self._idle: dict[int, float] = {}
+        self._idle: Deadlines[int] = Deadlines()
         self._budget = Budget(pipeline.limits.history_bytes_max)
         self._sessions: set[Session] = set()
+        self._eager: set[Session] = set()
+        self._stirred: set[Session] = set()
+        self._awaiting: set[Session] = set()
+        self._heartbeats: Deadlines[Session] = Deadlines()
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
-        self.subscriptions = 0
-        self._quiet_at = 0.0
+        self.subscriptions = self.sessions_moved = 0
+        self._broken: set[int] = set()
         self._renewing = Renewing(pipeline.subscribe, pipeline.is_reachable, self._is_wanted, self._refused)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-hub", daemon=True)
@@ -141,15 +84,34 @@ class Hub:
     # — sessions
 
     def open(self, sink: Sink, *, eager: bool = False) -> Session:
-        """A new session; an eager one hears of every position at once, others of quiet ones now and then."""
+        """A new session. An eager one hears of every position at once, others of quiet ones with the heartbeat."""
         session = Session(sink, eager)
         with self._lock:
             self._sessions.add(session)
+            if eager:
+                self._eager.add(session)
+            else:
+                self._heartbeats.set(session, time.monotonic() + self._heartbeat_s)
         return session
+
+    @property
+    def _heartbeat_s(self) -> float:
+        return self._limits.heartbeat_ms / 1000
+
+    def await_position(self, session: Session, position: int) -> None:
+        """Somebody waits for the session to reach it: it is told as soon as it has."""
+        with self._lock:
+            if session in self._sessions:
+                session.awaited = max(position, session.awaited or 0)
+                session.patience_s = time.monotonic() + _PATIENCE_S
+                self._awaiting.add(session)
+                self._answer(session)
 
     def close(self, session: Session) -> None:
         with self._lock:
-            self._sessions.discard(session)
+            for each in (self._sessions, self._eager, self._stirred, self._awaiting):
+                each.discard(session)
+            self._heartbeats.drop(session)
             for id in list(session.subscriptions):
                 self.unsubscribe(session, id)
 
@@ -192,7 +154,7 @@ class Hub:
         self._join(subscription)
         window = self._windows.get(instance) or self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
         if window.reason is not None:
-            session.inbox.append(Due(0, _failing(subscription, window.reason)))
+            self._put(session, Due(0, _failing(subscription, window.reason)))
         elif window.state is not None:
             self._begin(subscription, window)
         asked, window.asked = window.asked, True
@@ -213,7 +175,7 @@ class Hub:
             session.answered[subscription.id] = subscription
         session.cells[subscription.cell] += 1
         self.subscriptions += 1
-        self._idle.pop(instance, None)
+        self._idle.drop(instance)
         self._by_instance.setdefault(instance, {})[subscription] = None
 
     def _ask(self, first: Sequence[Subscription]) -> HeadwaterError | None:
@@ -253,7 +215,7 @@ class Hub:
             others.pop(subscription, None)
             if not others:
                 self._by_instance.pop(instance, None)
-                self._idle[instance] = time.monotonic() + (0.0 if forget else _LINGER_S)
+                self._idle.set(instance, time.monotonic() + (0.0 if forget else _LINGER_S))
 
     @property
     def windows(self) -> int:
@@ -289,7 +251,7 @@ class Hub:
                 self._pipeline.set_aside_diffs(number)
                 self.cells[number] = CellProgress(SegmentReader(self._pipeline.layout.diffs(number)))
         for instance in self._windows:
-            self._idle[instance] = time.monotonic() + _ORPHANED_S
+            self._idle.set(instance, time.monotonic() + _ORPHANED_S)
 
     def _recall(self, cell: CellProgress, report: Report) -> None:
         for event in events_of(report, self._pipeline.gen, self._pipeline.names):
@@ -300,10 +262,10 @@ class Hub:
         """One pass over the cells: take what they appended, then let each session move as far as it may."""
         with self._lock:
             taken = sum(self._read(number, cell) for number, cell in enumerate(self.cells))
-            self._advance(taken > 0)
+            self._advance()
             self._expire()
-            for number, reason in self._pipeline.runner.broken.items():
-                self._break(number, reason)
+            for number in self._pipeline.runner.broken.keys() - self._broken:
+                self._break(number, self._pipeline.runner.broken[number])
         return taken > 0
 
     def _read(self, number: int, cell: CellProgress) -> int:
@@ -335,7 +297,8 @@ class Hub:
         self._resync("overflow", *lost)
 
     def _break(self, number: int, reason: str) -> None:
-        """A cell that can never go on ends what depended on it, and says why."""
+        """A cell that can never go on ends what depended on it, and says why; nobody joins it any more."""
+        self._broken.add(number)
         for session in list(self._sessions):
             for subscription in [one for one in session.subscriptions.values() if one.cell == number]:
                 self._windows.pop(subscription.planned.instance.id, None)
@@ -352,7 +315,8 @@ class Hub:
     def _event(self, event: Event) -> None:
         window = self._windows.get(event.instance)
         if window is None:  # of nobody here: its end is on its way to the cell, or must be sent
-            self._idle.setdefault(event.instance, time.monotonic() + _LINGER_S)
+            if event.instance not in self._idle:
+                self._idle.set(event.instance, time.monotonic() + _LINGER_S)
             return
         if event.emission is None:
             (self._lost if event.kind == "lost" else self._ended)(window, event)
@@ -365,7 +329,7 @@ class Hub:
             return
         for subscription in self._by_instance.get(event.instance, ()):
             if subscription.started and news:
-                self._put(subscription, event.tx, emission)
+                self._emit(subscription, event.tx, emission)
             elif not subscription.started and window.state is not None:
                 self._begin(subscription, window)
 
@@ -377,14 +341,18 @@ class Hub:
         subscription.started = True
         sink, position = subscription.session.sink, window.state.position
         for emission in window.opening(subscription.resume):
-            self._put(subscription, emission.seq, emission)
-        inbox = subscription.session.inbox
-        inbox.append(Due(window.state.seq, lambda: sink.ready(subscription.id, position), is_emission=True))
+            self._emit(subscription, emission.seq, emission)
+        ready = Due(window.state.seq, lambda: sink.ready(subscription.id, position), is_emission=True)
+        self._put(subscription.session, ready)
 
-    def _put(self, subscription: Subscription, tx: int, emission: Emission) -> None:
+    def _emit(self, subscription: Subscription, tx: int, emission: Emission) -> None:
         sink = subscription.session.sink
-        inbox = subscription.session.inbox
-        inbox.append(Due(tx, lambda: sink.emit(subscription.id, emission), is_emission=True))
+        due = Due(tx, lambda: sink.emit(subscription.id, emission), is_emission=True)
+        self._put(subscription.session, due)
+
+    def _put(self, session: Session, due: Due) -> None:
+        session.inbox.append(due)
+        self._stirred.add(session)
 
     def _resync(self, reason: str, *windows: Window) -> None:
         """The chain broke on our side: ask the cell for snapshots; subscribers keep what they have until those come."""
@@ -431,7 +399,7 @@ class Hub:
         subscriptions = list(self._by_instance.get(event.instance, ()))
         for subscription in subscriptions:
             subscription.started, subscription.resume = False, None
-            subscription.session.inbox.append(Due(event.tx, _resyncing(subscription, event.reason)))
+            self._put(subscription.session, Due(event.tx, _resyncing(subscription, event.reason)))
         if subscriptions:
             self._renewing.renew(subscriptions[0].planned)
         else:
@@ -440,7 +408,7 @@ class Hub:
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):
             end = self._closer if event.kind == "closed" else _failing
-            subscription.session.inbox.append(Due(event.tx, end(subscription, event.reason)))
+            self._put(subscription.session, Due(event.tx, end(subscription, event.reason)))
             if event.kind == "closed":
                 self._pipeline.lost(subscription.planned)
         window.reason = event.reason if window.asked else None
@@ -449,29 +417,49 @@ class Hub:
 
     def _over(self, window: Window) -> None:
         self._windows.pop(window.instance, None)
-        self._idle.pop(window.instance, None)
+        self._idle.drop(window.instance)
         self._pipeline.ended(window.instance)
 
     def _closer(self, subscription: Subscription, reason: str) -> Callable[[], None]:
         def close() -> None:
             self.unsubscribe(subscription.session, subscription.id, forget=True)
-            self._idle.pop(subscription.planned.instance.id, None)
+            self._idle.drop(subscription.planned.instance.id)
             subscription.session.sink.closed(subscription.id, reason)
 
         return close
 
     # — alignment
 
-    def _advance(self, moved: bool) -> None:
-        due = time.monotonic() >= self._quiet_at
-        for session in list(self._sessions):
-            if session.inbox or (session.eager and moved) or due:
-                self._make_up(session)
-                self._flush(session)
-                if len(session.inbox) > self._limits.inbox_emissions_max:
-                    self._overflow(session)
-        if due:
-            self._quiet_at = time.monotonic() + _QUIET_PROGRESS_S
+    def _advance(self) -> None:
+        """Only sessions that something was said to, that wait for a position or whose heartbeat is due are looked at:
+        a position that does not concern a session costs it nothing (law 10)."""
+        now = time.monotonic()
+        quiet = self._heartbeats.due(now)
+        for session in quiet:
+            self._heartbeats.set(session, now + self._heartbeat_s)
+        for session in {*self._stirred, *self._eager, *quiet}:
+            self._move(session)
+        for session in list(self._awaiting):
+            self._answer(session)
+
+    def _move(self, session: Session) -> None:
+        self.sessions_moved += 1
+        self._make_up(session)
+        self._flush(session)
+        if len(session.inbox) > self._limits.inbox_emissions_max:
+            self._overflow(session)
+        if not session.inbox and session.behind is None:
+            self._stirred.discard(session)
+
+    def _answer(self, session: Session) -> None:
+        """Tells a session of the position that it waits for, once all its cells and answers are there."""
+        assert session.awaited is not None
+        if self._aligned(session.cells)[1] >= session.awaited:
+            self._move(session)
+        told = [session.position, *(one.right_through for one in session.answered.values())]
+        if min(told) >= session.awaited or time.monotonic() > session.patience_s:
+            session.awaited = None
+            self._awaiting.discard(session)
 
     def _overflow(self, session: Session) -> None:
         """One of its cells lags, and too much of the others waits for it."""
@@ -520,10 +508,8 @@ class Hub:
         return min(cell.to for cell in cells), min(cell.position for cell in cells)
 
     def _expire(self) -> None:
-        now = time.monotonic()
-        gone = [instance for instance, at in self._idle.items() if at <= now]
+        gone = self._idle.due(time.monotonic())
         for instance in gone:
-            del self._idle[instance]
             self._windows.pop(instance, None)
         if gone:
             self._pipeline.unsubscribe(*gone)

@@ -19,8 +19,8 @@ from typing import assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from headwater.gateway.hub import Joining
 from headwater.gateway.server import Server
+from headwater.gateway.session import Joining
 from headwater.gateway.window import Resume
 from headwater.gateway.workers import Together, Workers
 from headwater.model.emission import Emission
@@ -39,7 +39,7 @@ from headwater.protocol.messages import (
     WireColumn,
     encode_message,
 )
-from headwater.protocol.session import Drop, HangUp, Open, Send, ServerSession, error_message
+from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, error_message
 from headwater.protocol.values import from_wire
 
 _SLOW = 4408
@@ -128,6 +128,7 @@ class SocketSink:
 
     def __init__(self, outbox: Outbox, bodies: Bodies, ended: Callable[[str], None]) -> None:
         self._outbox, self._bodies, self._ended = outbox, bodies, ended
+        self.is_quiet = True  # no progress since the last heartbeat
 
     def emit(self, subscription: str, emission: Emission) -> None:
         self._outbox.put(with_id(kind_of(emission), subscription, self._bodies.of(emission)), renewable=True)
@@ -147,6 +148,7 @@ class SocketSink:
         self._outbox.ring()
 
     def progress(self, position: int) -> None:
+        self.is_quiet = False
         self._outbox.put(encode_message(Progress(position)), renewable=True)
         self._outbox.ring()
 
@@ -207,6 +209,8 @@ class Socket:
                     self._after(subscribe.id, partial(self._open, subscribe))
                 case Drop(id, forget):
                     self._after(id, partial(self._drop, id, forget))
+                case Reach(position):
+                    await self._shared.workers.quickly(self._server.hub.await_position, self.session, position)
                 case HangUp(code, reason):
                     await self._transmit(self._outbox.taken())
                     await self._websocket.close(code, reason)
@@ -304,8 +308,9 @@ class Socket:
             flooded_at = self._outbox.flooded_at
             if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
                 return
-            if self.session.position >= 0:
+            if self._sink.is_quiet and self.session.position >= 0:
                 self._sink.progress(self.session.position)
+            self._sink.is_quiet = True
 
     @property
     def _patience_s(self) -> float:

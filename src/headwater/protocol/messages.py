@@ -41,11 +41,17 @@ class Ack(Message, frozen=True, omit_defaults=True, tag="ack"):
     seq: int
 
 
+class Await(Message, frozen=True, omit_defaults=True, tag="await"):
+    """Somebody waits for this position: a `progress` is wanted as soon as it is reached, not with the heartbeat."""
+
+    position: int
+
+
 class Ping(Message, frozen=True, omit_defaults=True, tag="ping"):
     pass
 
 
-FromClient = Hello | Subscribe | Unsubscribe | Ack | Ping
+FromClient = Hello | Subscribe | Unsubscribe | Ack | Await | Ping
 
 
 # — server → client
@@ -180,7 +186,7 @@ def decode_from_client(data: bytes | str) -> FromClient:
     except _UNREADABLE as error:
         raise ProtocolError(
             f"expected a message of the protocol, found one that does not read: {error}",
-            hint="messages are JSON objects with a type: hello, subscribe, unsubscribe, ack or ping",
+            hint="messages are JSON objects with a type: hello, subscribe, unsubscribe, ack, await or ping",
         ) from None
     return message
 

@@ -1,8 +1,8 @@
 """The server's side of a session as a pure state machine: messages in, actions out. It opens no socket.
 
-state   hello      subscribe              unsubscribe      ack              ping
-new     → open     error, hang up         error, hang up   error, hang up   pong
-open    error      open a subscription    drop it          note             pong
+state   hello      subscribe              unsubscribe      ack              await            ping
+new     → open     error, hang up         error, hang up   error, hang up   error, hang up   pong
+open    error      open a subscription    drop it          note             await it         pong
 ended   nothing is accepted, nothing is said
 
 A frame that does not read is an error in any state, and one that is too large ends the session.
@@ -19,6 +19,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.protocol.messages import (
     PROTOCOL,
     Ack,
+    Await,
     Error,
     Hello,
     Message,
@@ -62,6 +63,13 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Somebody waits for this position."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class HangUp:
     """WebSocket close code and reason."""
 
@@ -69,7 +77,7 @@ class HangUp:
     reason: str
 
 
-Action = Send | Open | Drop | HangUp
+Action = Send | Open | Drop | Reach | HangUp
 
 
 class ServerSession:
@@ -128,6 +136,8 @@ class ServerSession:
                 if id in self.subscriptions:
                     self.acked[id] = max(seq, self.acked.get(id, 0))
                 return []
+            case Await(position):
+                return [Reach(position)]
             case Ping():
                 return [Send(Pong())]
             case _:

@@ -62,6 +62,7 @@ export class Connection {
   #pulseTimer = 0;
   #heartbeat_ms = 1_000;
   #heard_ms = 0;
+  #awaited = []; // {position, resolve}: whoever waits for a position
 
   /** `socket` makes the WebSocket, for tests and for other environments. */
   constructor(url, { token = null, socket = (address) => new WebSocket(address) } = {}) {
@@ -79,10 +80,19 @@ export class Connection {
     return live;
   }
 
+  /** Resolves to true once every query is shown as of `position` or later; to false when the connection is closed first. */
+  reach(position) {
+    if (this.position !== null && this.position >= position) return Promise.resolve(true);
+    if (this.state === "closed") return Promise.resolve(false);
+    if (this.#isWelcome()) this.#send({ type: "await", position });
+    return new Promise((resolve) => this.#awaited.push({ position, resolve }));
+  }
+
   close() {
     clearTimeout(this.#retryTimer);
     clearInterval(this.#pulseTimer);
     for (const live of [...this.#lives.values()]) this.#end(live, "connection closed");
+    for (const { resolve } of this.#awaited.splice(0)) resolve(false);
     this.#setState("closed");
     this.#socket?.close();
   }
@@ -139,6 +149,7 @@ export class Connection {
     this.#pulseTimer = setInterval(() => this.#pulse(), heartbeat_ms);
     this.#setState("connected");
     for (const live of this.#lives.values()) this.#subscribe(live);
+    if (this.#awaited.length > 0) this.#send({ type: "await", position: Math.max(...this.#awaited.map((one) => one.position)) });
   }
 
   #subscribe(live) {
@@ -161,6 +172,9 @@ export class Connection {
   #advance(position) {
     this.position = Math.max(position, this.position ?? position);
     this.#flush([...this.#lives.values()]);
+    const reached = this.#awaited.filter((one) => one.position <= this.position);
+    this.#awaited = this.#awaited.filter((one) => one.position > this.position);
+    for (const { resolve } of reached) resolve(true);
   }
 
   #flush(lives) {

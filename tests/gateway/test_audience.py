@@ -1,0 +1,136 @@
+"""What a commit costs those whom it does not concern: nothing (law 10); and who waits for its position hears of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.gateway.deadlines import Deadlines
+from headwater.model.emission import Emission
+from headwater.model.limits import DEFAULT
+from tests.support.byhand import Works
+from tests.support.databases import WAYS, place, values
+from tests.support.processes import eventually
+from tests.support.proxy import Proxy
+
+COMMITS = 20
+NO_HEARTBEAT = replace(DEFAULT, heartbeat_ms=10**9)
+
+
+@dataclass(slots=True, eq=False)
+class Heard:
+    """A sink that notes what it is told."""
+
+    emissions: list[Emission] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+    def emit(self, subscription: str, emission: Emission) -> None:
+        self.emissions.append(emission)
+
+    def ready(self, subscription: str, position: int) -> None:
+        pass
+
+    def resync(self, subscription: str, reason: str) -> None:
+        pass
+
+    def failed(self, subscription: str, reason: str) -> None:
+        pass
+
+    def closed(self, subscription: str, reason: str) -> None:
+        pass
+
+    def progress(self, position: int) -> None:
+        self.positions.append(position)
+
+
+@pytest.mark.parametrize("sessions", [3, 300])
+def test_a_commit_moves_the_sessions_it_concerns_and_no_others(tmp_path: Path, sessions: int) -> None:
+    works = Works(tmp_path, limits=NO_HEARTBEAT)
+    works.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+    sinks = [Heard() for _ in range(sessions)]
+    for number, sink in enumerate(sinks):
+        planned = works.pipeline.plan("SELECT n FROM t WHERE id = ?", [number])
+        works.hub.subscribe(works.hub.open(sink), "q", planned)
+    works.run()
+    works.hub.sessions_moved, rounds = 0, 0
+    before = [len(sink.positions) for sink in sinks]
+    for n in range(COMMITS):
+        works.write(f"INSERT OR REPLACE INTO t VALUES (1, {n})")
+        works.run()
+        rounds += 2  # the one eager session there is, moves in each round
+    assert works.hub.sessions_moved == COMMITS + rounds
+    told = [len(sink.positions) - count for sink, count in zip(sinks, before, strict=True)]
+    assert told == [COMMITS if number == 1 else 0 for number in range(sessions)]
+    assert len(sinks[1].emissions) == 1 + COMMITS
+    works.close()
+
+
+def test_a_position_that_changes_nothing_comes_with_the_heartbeat(tmp_path: Path) -> None:
+    works = Works(tmp_path, limits=replace(DEFAULT, heartbeat_ms=0))
+    works.write("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE other (id INTEGER PRIMARY KEY)")
+    sink = Heard()
+    works.hub.subscribe(works.hub.open(sink), "q", works.pipeline.plan("SELECT id FROM t"))
+    works.subscribe("SELECT id FROM other")
+    works.run()
+    position = works.write("INSERT INTO other VALUES (1)")
+    works.run()
+    assert sink.positions[-1] == position and len(sink.emissions) == 1
+    works.close()
+
+
+QUERIES = ("SELECT id FROM t", "SELECT id, max(id) OVER () AS most FROM t")
+
+
+@pytest.mark.parametrize("sql", QUERIES, ids=["incremental", "wholistic"])
+@pytest.mark.parametrize("way", WAYS)
+def test_who_waits_for_a_position_that_changes_nothing_hears_of_it(tmp_path: Path, way: str, sql: str) -> None:
+    """Without a heartbeat: only the wish can bring it."""
+    with place(way, tmp_path, limits=NO_HEARTBEAT) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        here.write("CREATE TABLE other (id INTEGER PRIMARY KEY)")
+        live, other = here.db.query(sql, live=True), here.db.query("SELECT id FROM other", live=True)
+        for n in range(3):
+            assert live.wait(here.write("INSERT INTO other VALUES (?)", n), timeout=120)
+        assert values(other) == [0, 1, 2] and values(live) == []
+        other.abort(forget=True)
+        for n in range(3, 6):
+            assert live.wait(here.write("INSERT INTO other VALUES (?)", n), timeout=120)
+
+
+def test_a_wish_outlives_the_connection(tmp_path: Path) -> None:
+    with place("ws", tmp_path, limits=NO_HEARTBEAT) as here, Proxy(int(here.url.rpartition(":")[2])) as proxy:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        here.write("CREATE TABLE other (id INTEGER PRIMARY KEY)")
+        here.db.query("SELECT id FROM other", live=True)
+        with headwater.connect(f"ws://127.0.0.1:{proxy.port}") as db:
+            live = db.query("SELECT id FROM t", live=True)
+            position = here.server.pipeline.source.position() + 1
+            assert not live.wait(position, timeout=0)
+            proxy.cut()
+            eventually(lambda: db._backend.reconnects > 0)  # type: ignore[attr-defined]
+            eventually(lambda: live.state == "ready")
+            assert here.write("INSERT INTO other VALUES (1)") >= position
+            eventually(lambda: live.position >= position)
+
+
+def test_deadlines_come_in_order_and_only_the_last_of_a_key_counts() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for key, at in (("a", 3.0), ("b", 1.0), ("c", 2.0), ("b", 4.0), ("d", 2.0)):
+        deadlines.set(key, at)
+    deadlines.drop("d")
+    assert deadlines.due(0.5) == [] and len(deadlines) == 3
+    assert deadlines.due(3.0) == ["c", "a"]
+    assert list(deadlines) == ["b"] and "a" not in deadlines
+    assert deadlines.due(9.0) == ["b"] and len(deadlines) == 0
+
+
+def test_deadlines_that_were_dropped_are_let_go() -> None:
+    deadlines: Deadlines[int] = Deadlines()
+    for number in range(10_000):
+        deadlines.set(number, float(number))
+    for number in range(9_999):
+        deadlines.drop(number)
+    assert len(deadlines._heap) < 200 and deadlines.due(1e9) == [9_999]
