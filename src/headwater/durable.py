@@ -6,6 +6,7 @@ that flipped, an end that is missing and bytes of another file are all told as `
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import threading
@@ -48,6 +49,23 @@ def read_checked(path: Path) -> bytes:
             hint="restore it from a backup, or start with a fresh data directory",
         )
     return content
+
+
+def digest_of(content: bytes | memoryview | mmap.mmap) -> str:
+    """What tells a large file from a damaged one, where somebody else keeps it: its name, a manifest, a record."""
+    return xxhash.xxh3_128_hexdigest(content)
+
+
+def digest_of_file(path: Path) -> str | None:
+    """None where there is no file."""
+    try:
+        with path.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return digest_of(b"")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                return digest_of(mapped)
+    except FileNotFoundError:
+        return None
 
 
 def framed(content: bytes) -> tuple[bytes, bytes]:

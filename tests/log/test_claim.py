@@ -152,9 +152,36 @@ def test_a_writer_stopped_at_any_moment_leaves_no_trace_after_the_takeover(
     assert payloads(tmp_path) == [b"old"] * int(acknowledged) + [b"new"] * 2
 
 
-def test_a_damaged_generation_is_not_guessed(tmp_path: Path) -> None:
-    SegmentWriter.fenced(tmp_path).close()
-    (tmp_path / "generation").write_text("seven")
-    for opener in (SegmentWriter, SegmentWriter.fenced):
-        with pytest.raises(Corrupt, match="generation"):
-            opener(tmp_path)
+DAMAGED = [b"seven", b"", b"0" * 20, b"9" * 29, b"\xff" * 29, b"0" * 19 + b"7 00000000"]
+
+
+@pytest.mark.parametrize("found", DAMAGED)
+@pytest.mark.parametrize("opener", [SegmentWriter, SegmentWriter.fenced])
+def test_a_damaged_generation_goes_on_higher_than_any_before(
+    tmp_path: Path, found: bytes, opener: Callable[[Path], SegmentWriter]
+) -> None:
+    """An older writer that still lives must find that it is fenced, and a count must fit a record."""
+    for _ in range(3):
+        SegmentWriter.fenced(tmp_path).close()
+    with SegmentWriter.fenced(tmp_path) as older:
+        (tmp_path / "generation").write_bytes(found)
+        with opener(tmp_path) as newer:
+            newer.append(Kind.TICK, b"new")
+            assert newer.generation != older.generation
+        with SegmentWriter.fenced(tmp_path) as newest:
+            assert newest.generation == newer.generation + 1
+            with pytest.raises(Fenced):
+                older.append(Kind.TICK, b"old")
+    assert payloads(tmp_path) == [b"new"]
+
+
+def test_every_flipped_bit_of_the_generation_is_noticed(tmp_path: Path) -> None:
+    with SegmentWriter.fenced(tmp_path) as writer:
+        path = tmp_path / "generation"
+        whole = path.read_bytes()
+        for bit in range(8 * len(whole)):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            with pytest.raises(Corrupt, match="generation"):
+                writer.append(Kind.TICK, b"x")

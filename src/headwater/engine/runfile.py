@@ -1,7 +1,7 @@
 """A run on disk: one immutable Arrow file named after its content, read by mapping it into memory.
 
-A file that is there already holds exactly what would be written. It never deletes: what no document names any more is
-the owner's to sweep.
+A file that is there already, and as it was written, holds exactly what would be written. It never deletes: what no
+document names any more is the owner's to sweep.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import xxhash
 
+from headwater.durable import digest_of, digest_of_file
 from headwater.model.errors import Corrupt
 
 _HINT = "start the cell from an older manifest, or with a fresh data directory"
@@ -26,8 +26,8 @@ def write(batch: pa.RecordBatch, directory: Path) -> str:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     content = memoryview(sink.getvalue())
-    name = f"{xxhash.xxh3_128_hexdigest(content)}.arrow"
-    if not (directory / name).exists():
+    name = f"{digest_of(content)}.arrow"
+    if not is_whole(directory / name):
         unfinished = directory / f"{name}.{os.getpid()}"
         with unfinished.open("wb") as file:
             file.write(content)
@@ -37,13 +37,18 @@ def write(batch: pa.RecordBatch, directory: Path) -> str:
     return name
 
 
+def is_whole(path: Path) -> bool:
+    """The file is there, and as it was written."""
+    return digest_of_file(path) == path.stem
+
+
 def read(path: Path) -> pa.RecordBatch:
     """Mapped, not copied. The name is the digest: a file that is not as it was is refused."""
     try:
         mapped = pa.memory_map(str(path)).read_buffer()
     except OSError as error:
         raise Corrupt(f"the state file {path.name} cannot be read: {error}", hint=_HINT) from None
-    if xxhash.xxh3_128_hexdigest(memoryview(mapped)) != path.stem:
+    if digest_of(memoryview(mapped)) != path.stem:
         raise Corrupt(f"the state file {path.name} is damaged", hint=_HINT)
     return pa.ipc.open_file(mapped).get_batch(0)
 

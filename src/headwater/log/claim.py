@@ -1,15 +1,18 @@
 """Who may write to a log: one process for as long as it lives, or the newest of several generations.
 
 Two files. `lock` is flocked while someone writes, and names that process; the kernel lets go of it when the process
-dies. `generation` counts the openings of the log. Neither is ever deleted: a lock on a deleted file excludes nobody.
+dies. `generation` counts the openings of the log, with a checksum. Neither is ever deleted: a lock on a deleted file
+excludes nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +23,7 @@ _DIGITS = 20
 _EXCLUSIVE_WAIT_S = 1.0  # a process that was killed may take a moment to end
 _FENCED_WAIT_S = 5.0
 _PAUSE_S = 0.001
+_log = logging.getLogger("headwater.log")
 
 
 class Claim(Protocol):
@@ -145,35 +149,49 @@ class _Lock:
 
 
 class _Generation:
-    """A durable counter, shared by processes."""
+    """A durable counter, shared by processes. One that is damaged goes on from the clock, in seconds: that is more than
+    a log is ever opened, and fits a record."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def read(self) -> int:
-        text = os.pread(self._file, _DIGITS + 1, 0)
+        text = os.pread(self._file, len(_counted(0)) + 1, 0)
         if not text:
             return 0
-        if len(text) != _DIGITS or not text.isdigit():
+        digits = text[:_DIGITS]
+        if not digits.isdigit() or text != _counted(int(digits)):
             raise Corrupt(
-                f"{self._path}: expected a number of {_DIGITS} digits, found {text!r}",
-                hint="restore the file from a backup; or end every writer of this log and write a number there "
-                "that is higher than any before",
+                f"{self._path}: expected a number of {_DIGITS} digits and its checksum, found {text!r}",
+                hint="end every writer of this log: the next one to open it writes a higher number than any before",
             )
-        return int(text)
+        return int(digits)
 
     def advance(self) -> int:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
-            generation = self.read() + 1
-            os.pwrite(self._file, f"{generation:0{_DIGITS}d}".encode(), 0)
+            generation = self._next()
+            os.pwrite(self._file, _counted(generation), 0)
+            os.ftruncate(self._file, len(_counted(generation)))
             os.fsync(self._file)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         return generation
 
+    def _next(self) -> int:
+        try:
+            return self.read() + 1
+        except Corrupt as error:
+            _log.error("the count of openings begins anew: %s", error.message)
+            return int(time.time())
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _counted(generation: int) -> bytes:
+    digits = f"{generation:0{_DIGITS}d}".encode()
+    return digits + f" {zlib.crc32(digits):08x}".encode()

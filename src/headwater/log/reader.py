@@ -16,7 +16,7 @@ from headwater.log import head as head_file
 from headwater.log.head import Head, HeadFile
 from headwater.log.record import FIRST_OFFSET, Flaw, Record
 from headwater.log.segmentfile import BEGIN, SegmentFile, end_of, list_segments
-from headwater.model.errors import LogError
+from headwater.model.errors import Corrupt, LogError
 from headwater.model.limits import DEFAULT
 
 OLDEST = 0
@@ -166,8 +166,8 @@ class SegmentReader:
             raise segment.corrupt(0, flaw)
         return segment
 
-    def _truncated(self, offset: int) -> LogError:
-        return LogError(
+    def _truncated(self, offset: int) -> Corrupt:
+        return Corrupt(
             f"{self._directory}: expected offset {offset}, but the log was truncated and begins at {self._oldest()}",
             hint="start from a newer manifest, or anew from a snapshot",
         )

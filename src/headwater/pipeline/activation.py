@@ -5,7 +5,6 @@ A batch may carry a `diff` column: −1 takes a row away that an earlier batch h
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headwater.durable import sync_directory
+from headwater.durable import digest_of_file, sync_directory
 from headwater.engine.conform import conform
 from headwater.log.frame import decode_frame
 from headwater.log.record import Kind
@@ -46,7 +45,7 @@ def hydrate_few(
         if not _write(path, snapshot, progress, bytes_max):
             path.unlink()
             return None
-        return Hydration(snapshot.table, (path.name,), (_digest(path),), snapshot.position, since)
+        return Hydration(snapshot.table, (path.name,), (digest_of_file(path) or "",), snapshot.position, since)
 
 
 def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -> bool:
@@ -65,24 +64,23 @@ def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -
     return True
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
-
-
 def read_rows(directory: Path, hydration: Hydration, table: Table) -> list[pa.RecordBatch]:
     """The batches of the record's files, in the table's present schema; a file that is not as it was is refused."""
+    check_rows(directory, hydration)
     batches: list[pa.RecordBatch] = []
+    for file in hydration.files:
+        with pa.memory_map(str(directory / file)) as mapped, pa.ipc.open_stream(mapped) as reader:
+            batches.extend(conform(batch, table) for batch in reader)
+    return batches
+
+
+def check_rows(directory: Path, hydration: Hydration) -> None:
     for file, digest in zip(hydration.files, hydration.digests, strict=True):
-        path = directory / file
-        if not path.exists() or _digest(path) != digest:
+        if digest_of_file(directory / file) != digest:
             raise Corrupt(
                 f"expected the hydration file {file} as it was written, found it missing or changed",
                 hint="start with a fresh data directory",
             )
-        with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as reader:
-            batches.extend(conform(batch, table) for batch in reader)
-    return batches
 
 
 def rows_at(

@@ -1,9 +1,13 @@
-"""Where things lie in a data directory. Paths only; it opens nothing but the lock that keeps a second server out."""
+"""Where things lie in a data directory. It opens nothing but the lock that keeps a second server out.
+
+All of it is made of the origin's rows, and can be made of them again: so it may be cleared.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +34,17 @@ class Layout:
     def spark(self) -> Path:
         return self.root / "spark"
 
+    @property
+    def cells(self) -> Path:
+        return self.root / "cells"
+
+    @property
+    def kept(self) -> Path:
+        """What a source keeps beside its origin."""
+        return self.root / "postgres"
+
     def cell(self, number: int) -> Path:
-        return self.root / "cells" / str(number)
+        return self.cells / str(number)
 
     def diffs(self, number: int) -> Path:
         return self.cell(number) / "diffs"
@@ -50,6 +63,13 @@ class Layout:
     def make(self, cells: int) -> None:
         for path in (self.log, self.hydration, self.spark, *(self.state(n) for n in range(cells))):
             path.mkdir(parents=True, exist_ok=True)
+
+    def clear(self) -> None:
+        """As it was before the first start, but for its lock, its mark and what is not ours."""
+        self.catalog.unlink(missing_ok=True)
+        for path in (self.log, self.hydration, self.spark, self.cells, self.kept):
+            if path.exists():
+                shutil.rmtree(path)
 
 
 class DirectoryLock:

@@ -17,8 +17,11 @@ import msgspec
 
 from headwater.engine.keyed import keys_of
 from headwater.engine.params import home_of, partition_of
+from headwater.log.frame import encode_frames
+from headwater.log.record import FIRST_OFFSET, Kind
 from headwater.log.segment import SegmentWriter
-from headwater.model.errors import HeadwaterError, LogError, SourceError, SqlError
+from headwater.model.change import Transaction
+from headwater.model.errors import Corrupt, HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.pipeline.asking import explain_with, plan_followed, plan_with
@@ -27,9 +30,9 @@ from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
 from headwater.pipeline.format import claim_format
 from headwater.pipeline.grid import Grid
+from headwater.pipeline.integrity import activations, check_cell
 from headwater.pipeline.layout import DirectoryLock, Layout
 from headwater.pipeline.living import Living
-from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.plans import Plans
 from headwater.pipeline.records import (
     Activate,
@@ -86,10 +89,8 @@ class Pipeline:
             self._lock = DirectoryLock(data_dir)
             opened.callback(self._lock.release)
             claim_format(data_dir)
-            self.layout.make(self.grid.cells)
-            source.attach(data_dir)
-            self._log = opened.enter_context(SegmentWriter(self.layout.log, limits=limits))
-            self._catalog = self._opened_catalog()
+            self._log, self._catalog = self._taken_up()
+            opened.enter_context(self._log)
             self.capture = Capture(
                 source,
                 self._log,
@@ -427,10 +428,43 @@ class Pipeline:
 
     # — the catalog and the log
 
-    def _opened_catalog(self) -> Catalog:
+    def _taken_up(self) -> tuple[SegmentWriter, Catalog]:
+        """What an earlier life left, where the cells can go on from it; else all of it is made anew, of the origin's
+        rows: what is damaged must never be counted on."""
+        try:
+            return self._opened_log()
+        except Corrupt as error:
+            _log.error("the data directory is damaged; live queries begin anew: %s", error.message)
+            self.layout.clear()
+            return self._opened_log()
+
+    def _opened_log(self) -> tuple[SegmentWriter, Catalog]:
+        self.layout.make(self.grid.cells)
+        log = SegmentWriter(self.layout.log, limits=self.limits)
+        try:
+            catalog = self._opened_catalog(log)
+            logged = activations(self.layout)
+            for cell in range(self.grid.cells):
+                check_cell(self.layout, cell, log, logged)
+            self._attach(catalog)
+            catalog.write(self.layout.catalog)
+        except BaseException:
+            log.close()
+            raise
+        return log, catalog
+
+    def _attach(self, catalog: Catalog) -> None:
+        self.source.attach(self.layout.root)
+        kept = self.source.captured()
+        if kept is not None and (lost := catalog.tables.keys() - kept):
+            raise Corrupt(f"expected what is kept of captured tables, found nothing of {', '.join(sorted(lost))}")
+
+    def _opened_catalog(self, log: SegmentWriter) -> Catalog:
         catalog = read_catalog(self.layout.catalog)
+        if log.next_offset > FIRST_OFFSET if catalog is None else catalog.tables and log.next_offset == FIRST_OFFSET:
+            raise Corrupt("expected the catalog beside its log, found one without the other")
         if catalog is None:
-            catalog = Catalog(self.source.name, self.grid.cells, int(time.time()), self._last_boot())
+            catalog = Catalog(self.source.name, self.grid.cells, time.time_ns() // 1_000_000)
         if catalog.source != self.source.name:
             raise HeadwaterError(
                 f"expected a data directory of {self.source.name}, found one of {catalog.source}",
@@ -442,18 +476,13 @@ class Pipeline:
                 hint="use the same --cells, or a fresh --data-dir",
             )
         catalog.boot += 1
-        catalog.write(self.layout.catalog)
         return catalog
-
-    def _last_boot(self) -> int:
-        """Where the catalog was lost, the cells still know which boot was the last."""
-        manifests = [read_manifest(self.layout.cell(cell)) for cell in range(self.grid.cells)]
-        return max((max(one.ended, *one.boots.values(), 0) for one in manifests if one is not None), default=0)
 
     def _resumed_position(self) -> int:
         position = last_position(self.layout.log, self._catalog.position)
         found = self.source.position()
         if position is None:
+            self._begin_at(found)
             return found
         if found < position:
             raise SourceError(
@@ -462,6 +491,12 @@ class Pipeline:
                 hint="start with a fresh data directory",
             )
         return position
+
+    def _begin_at(self, position: int) -> None:
+        """A new log says where the source stands: it may be long before another transaction does."""
+        if position:
+            frames = encode_frames([Transaction(position, ())], {}, limits=self.limits)
+            self._log.append_many([(Kind.FRAME, frame) for frame in frames])
 
     def _append(self, control: Control) -> int:
         return self._log.append(*encode_control(control))

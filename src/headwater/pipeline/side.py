@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from headwater.durable import sync_directory
+from headwater.engine import runfile
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.work import Work
 from headwater.log.record import Kind, Record
@@ -87,7 +88,8 @@ def taken_over(built: Built, layout: Layout, state: Path) -> None:
     """The files that were built are the cell's own from here on, whatever becomes of the directory they came in."""
     try:
         for name in built.files:
-            if not (state / name).exists():
+            if not runfile.is_whole(state / name):
+                (state / name).unlink(missing_ok=True)
                 os.link(layout.hydration / built.directory / name, state / name)
     except OSError as error:
         raise Corrupt(f"the state file {name} of a template cannot be taken over: {error}") from None

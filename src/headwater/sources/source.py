@@ -124,6 +124,10 @@ class Source(Protocol):
         `Lost` where those since the last time are not to be had any more: said until `changes` was asked for.
         """
 
+    def captured(self) -> frozenset[str] | None:
+        """The tables that an earlier life captured and whose changes can still be told; asked for after `attach`. None
+        where the origin itself keeps all that is needed for that."""
+
     def changes(self, after: int, timeout_s: float) -> list[Transaction | SchemaChange]:
         """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
 

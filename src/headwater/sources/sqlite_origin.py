@@ -85,6 +85,9 @@ class SqliteOrigin(Writing):
         with self._reading() as db:
             return capturing.rows_about(db, capturing.capturable(db, table))
 
+    def captured(self) -> frozenset[str] | None:
+        return None  # triggers and their log are in the database itself
+
     def capture(self, table: str) -> Table:
         with self._settling:
             capture = self._begun(table)

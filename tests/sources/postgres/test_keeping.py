@@ -229,7 +229,7 @@ def test_nothing_is_forgotten_that_could_not_be_settled(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("headwater.sources.postgres.shelf.write_durably", full)
+        patched.setattr("headwater.sources.postgres.shelf.write_checked", full)
         with pytest.raises(OSError, match="No space"):
             keeping.settle(model.position)
     _holds_all(keeping, before)

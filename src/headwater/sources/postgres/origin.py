@@ -92,6 +92,7 @@ class PostgresSource(Writing):
     def attach(self, directory: Path) -> None:
         """Slot and publication are named after the directory; what we keep beside the origin goes there."""
         directory.mkdir(parents=True, exist_ok=True)
+        self._stream = None  # of a directory that was damaged and cleared
         self._slot_name = publishing.name_for(directory)
         self._keeping = Keeping(directory)
         if self._keeping.captures:
@@ -187,6 +188,10 @@ class PostgresSource(Writing):
 
     def _slot_here(self) -> str:
         return self._slot_name
+
+    def captured(self) -> frozenset[str] | None:
+        kept = self._keeping.captures if self._keeping is not None else {}
+        return frozenset(one.table.name for one in kept.values()) | self._lost.keys()
 
     # Changes
 

@@ -1,4 +1,7 @@
-"""Runs on disk: one Arrow file each, a batch for every chunk, read by mapping it into memory. It never deletes."""
+"""Runs on disk: one Arrow file each, a batch for every chunk, read by mapping it into memory.
+
+Who keeps its name keeps its digest too: a file that is not as it was is refused. It never deletes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.durable import digest_of
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 from headwater.sources.postgres.runs import Chunk, Run
@@ -18,9 +22,10 @@ _HASH, _COUNT = pa.field("hash", pa.uint64()), pa.field("count", pa.int32())
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A run, and the name of its file."""
+    """A run, and the name and digest of its file."""
 
     name: str
+    digest: str
     run: Run
 
 
@@ -34,19 +39,33 @@ def write(path: Path, table: Table, chunks: Iterable[Chunk]) -> Filed:
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
         file.flush()
         os.fsync(file.fileno())
-    return read(path)
+    return _filed(path)
 
 
-def read(path: Path) -> Filed:
+def read(path: Path, digest: str) -> Filed:
+    """The run as it was written."""
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
+        filed = _filed(path)
     except (OSError, pa.ArrowException) as error:
-        raise Corrupt(
-            f"the rows of a captured table cannot be read from {path.name}: {error}",
-            hint="start again with a fresh data directory",
-        ) from None
-    return Filed(path.name, Run.of(map(_chunk, batches)))
+        raise _damaged(path, str(error)) from None
+    if filed.digest != digest:
+        raise _damaged(path, "its checksum does not match")
+    return filed
+
+
+def _filed(path: Path) -> Filed:
+    mapped = pa.memory_map(str(path)).read_buffer()
+    digest = digest_of(memoryview(mapped))
+    reader = pa.ipc.open_file(mapped)
+    batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
+    return Filed(path.name, digest, Run.of(map(_chunk, batches)))
+
+
+def _damaged(path: Path, found: str) -> Corrupt:
+    return Corrupt(
+        f"the rows of a captured table cannot be read from {path.name}: {found}",
+        hint="start again with a fresh data directory",
+    )
 
 
 def _chunk(batch: pa.RecordBatch) -> Chunk:

@@ -1,7 +1,8 @@
 """The durable part of what a PostgreSQL source keeps: captured tables in their shapes and the runs of their rows, as
 files of one directory, at one position.
 
-Files are never altered. A manifest names those that count, and is replaced in one piece; the others are removed. It
+Files are never altered. A manifest names those that count, with the digest of each, and is replaced in one piece; the
+others are removed. Damage raises `Corrupt`: an old row that is wrong would make wrong rows of every change to it. It
 knows nothing of what is not settled yet.
 """
 
@@ -16,7 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headwater.durable import sync_directory, write_durably
+from headwater.durable import read_checked, sync_directory, write_checked
 from headwater.model.errors import SourceError
 from headwater.sources.postgres import runfiles
 from headwater.sources.postgres.captured import Captured
@@ -26,7 +27,7 @@ from headwater.sources.postgres.runs import Keyed, Run, concatenated, merged, ru
 DIRECTORY = "postgres"
 SEED_ROWS_MAX = 1 << 18  # of a table that is being read, in memory; then they go into a file
 _OLDER = "postgres.db"  # what earlier versions kept
-_VERSION = 1
+_VERSION = 2
 _MANIFEST = "manifest"
 _FANOUT = 2  # a run is left alone while it is so many times larger than all newer ones together
 
@@ -39,7 +40,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     files: int = 0  # that were ever named
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
     captures: dict[int, Captured] = msgspec.field(default_factory=dict)
-    runs: dict[int, list[str]] = msgspec.field(default_factory=dict)
+    runs: dict[int, list[tuple[str, str]]] = msgspec.field(default_factory=dict)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -56,7 +57,8 @@ class Shelf:
         self._directory.mkdir(exist_ok=True)
         self._manifest = self._read()
         self.files: Files = {
-            oid: [runfiles.read(self._directory / name) for name in names] for oid, names in self._manifest.runs.items()
+            oid: [runfiles.read(self._directory / name, digest) for name, digest in named]
+            for oid, named in self._manifest.runs.items()
         }
         self._named = self._manifest.files
         self._seeded: dict[int, list[Filed]] = {}
@@ -161,16 +163,18 @@ class Shelf:
     def _commit(self, files: Files, **changed: Any) -> None:
         """From here on these files count, on disk first. Called with the lock."""
         gone = _names(self.files) - _names(files)
-        runs = {oid: [one.name for one in some] for oid, some in files.items()}
+        runs = {oid: [(one.name, one.digest) for one in some] for oid, some in files.items()}
         manifest = msgspec.structs.replace(self._manifest, runs=runs, files=self._named, **changed)
         sync_directory(self._directory)
-        write_durably(self._directory / _MANIFEST, _encode(manifest))
+        write_checked(self._directory / _MANIFEST, _encode(manifest))
         self._manifest, self.files = manifest, files
         self._remove(gone)
 
     def _read(self) -> _Manifest:
-        path = self._directory / _MANIFEST
-        manifest = _decode(path.read_bytes()) if path.exists() else _Manifest()
+        try:
+            manifest = _decode(read_checked(self._directory / _MANIFEST))
+        except FileNotFoundError:
+            return _Manifest()
         if manifest.version != _VERSION:
             raise _of_another_version(f"version {manifest.version}")
         return manifest
