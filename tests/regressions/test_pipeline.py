@@ -314,3 +314,16 @@ def test_a_table_that_ends_while_the_log_cannot_be_written_ends_later(
         works.capture()
     works.run()
     assert {one.live.state for one in works.watched.values()} == {"closed"}
+
+
+def test_a_new_data_directory_of_an_old_database_says_where_it_stands(make: Make, tmp_path: Path) -> None:
+    """Its position stayed 0 until the next commit, and `wait` for the last one ran into its timeout."""
+    works = make()
+    works.subscribe("SELECT id FROM t")
+    works.write("INSERT INTO t VALUES (1, 1)")
+    works.run()
+    works.crash()
+    works.data_dir = tmp_path / "fresh"
+    works.resume()
+    works.run()
+    works.check()

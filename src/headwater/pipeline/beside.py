@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.durable import sync_directory
-from headwater.model.errors import HeadwaterError
+from headwater.durable import read_checked, sync_directory, write_checked
+from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.model.limits import Limits
 from headwater.pipeline import building, reading
 from headwater.pipeline.activation import Progress, hydrate, hydrate_few
@@ -71,7 +71,7 @@ class Beside:
         """Nothing where it did not work out."""
         with self._errand("read", order) as directory:
             self._run("reading", directory, None, progress)
-            read = msgspec.msgpack.decode((directory / reading.READ).read_bytes(), type=tuple[Hydration, ...])
+            read = msgspec.msgpack.decode(read_checked(directory / reading.READ), type=tuple[Hydration, ...])
             for file in (file for one in read for file in one.files):
                 (directory / file).rename(self._layout.hydration / file)
             sync_directory(self._layout.hydration)
@@ -87,7 +87,7 @@ class Beside:
         order = building.Order(root, activate, partitions, self._queries, here, self._limits)
         with self._errand("built", order) as directory:
             self._run("building", directory, self._limits.build_ms_max / 1000)
-            return msgspec.msgpack.decode((directory / building.BUILT).read_bytes(), type=tuple[Built, ...])
+            return msgspec.msgpack.decode(read_checked(directory / building.BUILT), type=tuple[Built, ...])
         return ()
 
     def _bytes(self, activate: Activate) -> int:
@@ -99,9 +99,9 @@ class Beside:
         directory = self._layout.hydration / f"{what}-{secrets.token_hex(8)}"
         try:
             directory.mkdir()
-            (directory / building.ORDER).write_bytes(msgspec.msgpack.encode(order))
+            write_checked(directory / building.ORDER, msgspec.msgpack.encode(order))
             yield directory
-        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+        except (OSError, subprocess.SubprocessError, Corrupt, msgspec.MsgspecError) as error:
             shutil.rmtree(directory, ignore_errors=True)
             if self._stopped:
                 raise HeadwaterError("expected to activate a template, found the server being closed") from None

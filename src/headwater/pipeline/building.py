@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.durable import read_checked, write_checked
 from headwater.model.limits import Limits
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Activate, Built
@@ -51,5 +52,5 @@ def _saved(sides: dict[int, Side], directory: Path) -> tuple[Built, ...]:
 
 
 def main(directory: Path) -> None:
-    order = msgspec.msgpack.decode((directory / ORDER).read_bytes(), type=Order)
-    (directory / BUILT).write_bytes(msgspec.msgpack.encode(build(order, directory)))
+    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
+    write_checked(directory / BUILT, msgspec.msgpack.encode(build(order, directory)))

@@ -89,12 +89,12 @@ class Pipeline:
             self._lock = DirectoryLock(data_dir)
             opened.callback(self._lock.release)
             claim_format(data_dir)
-            self._log, self._catalog = self._taken_up()
+            self._log, self._catalog, position = self._taken_up()
             opened.enter_context(self._log)
             self.capture = Capture(
                 source,
                 self._log,
-                self._resumed_position(),
+                position,
                 limits,
                 self._on_schema,
                 lambda changes, tables: self._requery.changed(changes, tables),
@@ -428,7 +428,7 @@ class Pipeline:
 
     # — the catalog and the log
 
-    def _taken_up(self) -> tuple[SegmentWriter, Catalog]:
+    def _taken_up(self) -> tuple[SegmentWriter, Catalog, int]:
         """What an earlier life left, where the cells can go on from it; else all of it is made anew, of the origin's
         rows: what is damaged must never be counted on."""
         try:
@@ -438,7 +438,7 @@ class Pipeline:
             self.layout.clear()
             return self._opened_log()
 
-    def _opened_log(self) -> tuple[SegmentWriter, Catalog]:
+    def _opened_log(self) -> tuple[SegmentWriter, Catalog, int]:
         self.layout.make(self.grid.cells)
         log = SegmentWriter(self.layout.log, limits=self.limits)
         try:
@@ -447,11 +447,12 @@ class Pipeline:
             for cell in range(self.grid.cells):
                 check_cell(self.layout, cell, log, logged)
             self._attach(catalog)
+            position = self._resumed_position(log, catalog.position)
             catalog.write(self.layout.catalog)
         except BaseException:
             log.close()
             raise
-        return log, catalog
+        return log, catalog, position
 
     def _attach(self, catalog: Catalog) -> None:
         self.source.attach(self.layout.root)
@@ -478,11 +479,11 @@ class Pipeline:
         catalog.boot += 1
         return catalog
 
-    def _resumed_position(self) -> int:
-        position = last_position(self.layout.log, self._catalog.position)
+    def _resumed_position(self, log: SegmentWriter, known: int | None) -> int:
+        position = last_position(self.layout.log, known)
         found = self.source.position()
         if position is None:
-            self._begin_at(found)
+            self._begin_at(log, found)
             return found
         if found < position:
             raise SourceError(
@@ -492,11 +493,11 @@ class Pipeline:
             )
         return position
 
-    def _begin_at(self, position: int) -> None:
+    def _begin_at(self, log: SegmentWriter, position: int) -> None:
         """A new log says where the source stands: it may be long before another transaction does."""
         if position:
             frames = encode_frames([Transaction(position, ())], {}, limits=self.limits)
-            self._log.append_many([(Kind.FRAME, frame) for frame in frames])
+            log.append_many([(Kind.FRAME, frame) for frame in frames])
 
     def _append(self, control: Control) -> int:
         return self._log.append(*encode_control(control))

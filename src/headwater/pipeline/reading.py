@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.durable import read_checked, write_checked
 from headwater.pipeline.activation import hydrate
 from headwater.pipeline.records import Hydration
 from headwater.sources import open_source
@@ -36,5 +37,5 @@ def _say(table: str, rows: int) -> None:
 
 
 def main(directory: Path) -> None:
-    order = msgspec.msgpack.decode((directory / ORDER).read_bytes(), type=Order)
-    (directory / READ).write_bytes(msgspec.msgpack.encode(read(order, directory)))
+    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
+    write_checked(directory / READ, msgspec.msgpack.encode(read(order, directory)))
