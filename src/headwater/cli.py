@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import logging
 import math
+import socket
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
+from starlette.applications import Starlette
 
 from headwater.client.connecting import connect
 from headwater.client.database import Database
@@ -208,7 +210,7 @@ def _serve(args: argparse.Namespace) -> int:
     allowed = Allowed.of(args.allow_host, args.allow_origin)
     with listen(args.host, args.port) as bound:
         server = _opened(args, args.source, args.data_dir)
-        serve(make_app(server, allowed=allowed), bound, on_started=lambda: _announce(address(bound), server))
+        _serve_app(server, make_app(server, allowed=allowed), bound)
     return 0
 
 
@@ -224,8 +226,12 @@ def _demo(args: argparse.Namespace) -> int:
         server = _opened(args, f"sqlite:///{shop}", args.data_dir or Path(scratch) / "data")
         with Traffic(shop) as traffic:
             routes = demo_routes(traffic, [asdict(example) for example in EXAMPLES])
-            serve(make_app(server, routes, allowed), bound, on_started=lambda: _announce(address(bound), server))
+            _serve_app(server, make_app(server, routes, allowed), bound)
     return 0
+
+
+def _serve_app(server: Server, app: Starlette, bound: socket.socket) -> None:
+    serve(app, bound, server.pipeline.limits, on_started=lambda: _announce(address(bound), server))
 
 
 def _announce(url: str, server: Server) -> None:

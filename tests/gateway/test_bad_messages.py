@@ -144,7 +144,7 @@ def test_wrong_parameters_are_refused(here: Place, other: Neighbour, params: Any
 
 
 def test_ids_may_be_anything_and_are_told_apart(here: Place, other: Neighbour) -> None:
-    ids = ["", "a", '"', "é🌊", "x" * 1000, '","seq":1,"', "\u0000"]
+    ids = ["", "a", '"', "é🌊", "x" * 256, '","seq":1,"', "\u0000"]
     with raw(here) as speaker:
         for id in ids:
             speaker.say({"type": "subscribe", "id": id, "sql": "SELECT id FROM t WHERE n = 10"})

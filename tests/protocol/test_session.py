@@ -94,7 +94,17 @@ def test_the_welcome_tells_what_a_client_must_know() -> None:
     [action] = session().receive(encode(Hello()))
     assert action == Send(
         Welcome(
-            "s1", 1, DEFAULT.heartbeat_ms, {"subscriptions": 20_000, "message_bytes": 1 << 20, "sql_bytes": 64 << 10}
+            "s1",
+            1,
+            DEFAULT.heartbeat_ms,
+            {
+                "subscriptions": 20_000,
+                "message_bytes": 1 << 20,
+                "sql_bytes": 64 << 10,
+                "id_bytes": 256,
+                "params": 10_000,
+                "params_bytes": 256 << 10,
+            },
         )
     )
 
@@ -116,7 +126,7 @@ def test_a_refusal_names_the_subscription_it_belongs_to() -> None:
     [action] = here.receive(encode(Subscribe("a", "SELECT 1", mode="poem")))
     assert isinstance(action, Send) and isinstance(action.message, Error)
     assert action.message.id == "a" and "poem" in action.message.message
-    assert here.subscriptions == set()
+    assert not here.subscriptions
 
 
 def test_acks_are_kept_for_living_subscriptions_alone_and_never_go_back() -> None:

@@ -28,6 +28,7 @@ class Place:
     server: Server
     db: Database
     url: str
+    gateway: Background | None = None
 
     def write(self, sql: str, *params: Any) -> int:
         return self.server.pipeline.source.execute(sql, params)
@@ -59,20 +60,30 @@ def place(
         with Database(lambda session: Embedded(server, session)) as db:
             yield Place(server, db, "")
     else:
-        with serving(server) as address, headwater.connect(address) as db:
-            yield Place(server, db, address)
+        with gateway_of(server) as gateway, headwater.connect(_ws(gateway)) as db:
+            yield Place(server, db, _ws(gateway), gateway)
 
 
 @contextlib.contextmanager
 def serving(server: Server) -> Iterator[str]:
     """The server started, and its gateway on a free port."""
+    with gateway_of(server) as gateway:
+        yield _ws(gateway)
+
+
+@contextlib.contextmanager
+def gateway_of(server: Server) -> Iterator[Background]:
     server.start()
-    gateway = Background(make_app(server), listen("127.0.0.1", 0))
+    gateway = Background(make_app(server), listen("127.0.0.1", 0), server.pipeline.limits)
     try:
-        yield "ws" + gateway.url.removeprefix("http")
+        yield gateway
     finally:
         gateway.close()
         server.close()
+
+
+def _ws(gateway: Background) -> str:
+    return "ws" + gateway.url.removeprefix("http")
 
 
 def rows(live: Sequence[Fields] | headwater.LiveResult) -> list[dict[str, Any]]:

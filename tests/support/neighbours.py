@@ -57,6 +57,13 @@ class Raw:
             if message["type"] in kinds:
                 return message
 
+    def hear_where(self, **fields: Any) -> dict[str, Any]:
+        """The next message with these fields."""
+        while True:
+            message: dict[str, Any] = json.loads(self._socket.recv(timeout=120))
+            if fields.items() <= message.items():
+                return message
+
 
 @contextlib.contextmanager
 def raw(here: Place, *, hello: bool = True) -> Iterator[Raw]:

@@ -193,11 +193,14 @@ class Remote:
                 self._listen()
             except (HeadwaterError, OSError, websockets.exceptions.WebSocketException) as error:
                 _log.debug("the connection is gone: %s", error)
+                asked_s = (getattr(error, "retry_after_ms", None) or 0) / 1000
+            else:
+                asked_s = 0.0
             self._socket = None
             self._hang_up()
             if not self._stop.is_set():
                 self._session.stale()
-                self._stop.wait(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])
+                self._stop.wait(max(asked_s, _BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)]))
                 tries += 1
 
     def _hang_up(self) -> None:
@@ -303,6 +306,8 @@ def refusal(error: Error, sql: str) -> HeadwaterError:
     kind = _ERRORS.get(error.code, HeadwaterError)
     if issubclass(kind, SqlError):
         return kind(error.message, sql=sql, at=error.at, hint=error.hint)
+    if issubclass(kind, LimitExceeded):
+        return kind(error.message, hint=error.hint, retry_after_ms=error.retry_after_ms)
     return kind(error.message, hint=error.hint)
 
 

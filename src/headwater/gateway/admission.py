@@ -3,14 +3,17 @@ decides), and puts the headers on every answer that tell a browser what it may d
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headwater.gateway.connections import CROWDED
 from headwater.gateway.origins import Allowed, Refusal
-from headwater.model.errors import PermissionDenied
+from headwater.model.errors import LimitExceeded, PermissionDenied
+from headwater.model.limits import DEFAULT
 
 _POLICY = "; ".join(
     (
@@ -57,6 +60,8 @@ class Admission:
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """What is said here and now; None where the request goes on to its route."""
+        if scope.get("state", {}).get(CROWDED):
+            return unavailable("too many connections of your address", DEFAULT.retry_ms)
         is_http = scope["type"] == "http"
         to_page = is_http and scope["path"] == self._page and scope["method"] in ("GET", "HEAD")
         refused = self._allowed.refusal(headers, to_page=to_page)
@@ -72,6 +77,13 @@ class Admission:
             if origin in self._allowed.origins:
                 headers["Access-Control-Allow-Origin"] = origin
         await send(message)
+
+
+def unavailable(message: str, retry_ms: int) -> Response:
+    """Not now: the answer says when. `Retry-After` is whole seconds."""
+    error = {"code": LimitExceeded.code, "message": message, "retry_after_ms": retry_ms}
+    headers = {"Retry-After": str(math.ceil(retry_ms / 1000)), "Connection": "close"}
+    return JSONResponse({"error": error}, 503, headers)
 
 
 def _refused(refusal: Refusal) -> Response:

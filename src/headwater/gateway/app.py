@@ -18,13 +18,16 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 import headwater.client
-from headwater.gateway.admission import Admission
+from headwater.gateway.admission import Admission, unavailable
 from headwater.gateway.origins import Allowed
 from headwater.gateway.server import Server
 from headwater.gateway.socket import Shared, Socket
 from headwater.gateway.status import Rate, status
 from headwater.model.errors import HeadwaterError, ProtocolError, SqlError
+from headwater.model.limits import DEFAULT, Limits
 from headwater.model.value import Value
+from headwater.protocol.bounds import excess
+from headwater.protocol.messages import Subscribe
 from headwater.protocol.values import from_wire
 
 _PAGE = Path(__file__).parent / "static"
@@ -55,7 +58,14 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = (), allowed: Allowed
     async def explain(request: Request) -> Response:
         sql, params = request.query_params.get("sql", ""), request.query_params.get("params", "[]")
         analyze = request.query_params.get("analyze") == "1"
-        return await answered(lambda: {"text": server.explain(sql, params_from_json(params), analyze)})
+        limits = server.pipeline.limits
+        if shared.explains >= limits.explains_max:
+            return unavailable(f"{shared.explains} queries are being explained already", limits.retry_ms)
+        shared.explains += 1
+        try:
+            return await answered(lambda: {"text": server.explain(sql, params_from_json(params, limits), analyze)})
+        finally:
+            shared.explains -= 1
 
     async def page(request: Request) -> Response:
         return FileResponse(_PAGE / "index.html")
@@ -77,16 +87,19 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = (), allowed: Allowed
     )
 
 
-def params_from_json(text: str) -> list[Value] | dict[str, Value]:
+def params_from_json(text: str, limits: Limits = DEFAULT) -> list[Value] | dict[str, Value]:
     try:
         given = json.loads(text)
-    except ValueError:
-        raise ProtocolError(f"expected params as a JSON list or object, found {text!r}") from None
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict | list):
+        raise ProtocolError(f"expected params as a JSON list or object, found {text[:200]!r}")
+    refused = excess(Subscribe("", "", given), len(text), limits)
+    if refused is not None:
+        raise refused
     if isinstance(given, dict):
         return {name: from_wire(value) for name, value in given.items()}
-    if isinstance(given, list):
-        return [from_wire(value) for value in given]
-    raise ProtocolError(f"expected params as a JSON list or object, found {text!r}")
+    return [from_wire(value) for value in given]
 
 
 async def answered(answer: Callable[[], dict[str, Any]]) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import socket
 import threading
 from collections.abc import Callable
@@ -10,8 +11,13 @@ from collections.abc import Callable
 import uvicorn
 from starlette.applications import Starlette
 
+from headwater.gateway.connections import Bounds
 from headwater.gateway.origins import is_loopback
 from headwater.model.errors import HeadwaterError
+from headwater.model.limits import DEFAULT, Limits
+
+_FILES = 65_536
+_UNREAD_MS_MAX = 60_000
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -24,6 +30,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # who takes nothing of what was sent, not even the end, is let go
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS_MAX)
     try:
         bound.bind((host, port))
     except OSError as error:
@@ -40,11 +48,14 @@ def address(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def serve(app: Starlette, bound: socket.socket, *, on_started: Callable[[], None] | None = None) -> None:
+def serve(
+    app: Starlette, bound: socket.socket, limits: Limits = DEFAULT, *, on_started: Callable[[], None] | None = None
+) -> None:
     """Until interrupted. The process is ours: what was imported stays, and a look through it for garbage would stop
     all threads for 50 ms now and then."""
     gc.freeze()
-    server = _server(app)
+    _raise_files_limit()
+    server = _server(app, Bounds.of(limits))
     if on_started is not None:
         threading.Thread(target=_when_started, args=(server, on_started), daemon=True).start()
     server.run(sockets=[bound])
@@ -53,8 +64,9 @@ def serve(app: Starlette, bound: socket.socket, *, on_started: Callable[[], None
 class Background:
     """The same on a thread, for tests and notebooks."""
 
-    def __init__(self, app: Starlette, bound: socket.socket) -> None:
-        self._server = _server(app)
+    def __init__(self, app: Starlette, bound: socket.socket, limits: Limits = DEFAULT) -> None:
+        self.bounds = Bounds.of(limits)
+        self._server = _server(app, self.bounds)
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self.url = address(bound)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [bound]}, daemon=True)
@@ -67,17 +79,28 @@ class Background:
         self._thread.join(10)
 
 
-def _server(app: Starlette) -> uvicorn.Server:
+def _server(app: Starlette, bounds: Bounds) -> uvicorn.Server:
+    """No header says who a client is: any program on this machine could write one."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_level="warning",
-            ws="websockets-sansio",
-            ws_max_size=1 << 20,
+            http=bounds.http(),
+            ws=bounds.websocket(),
+            ws_max_size=bounds.limits.message_bytes_max,
+            proxy_headers=False,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=2,
         )
     )
+
+
+def _raise_files_limit() -> None:
+    """A socket is a file, and many systems allow a process a thousand where nobody asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _when_started(server: uvicorn.Server, call: Callable[[], None]) -> None:

@@ -16,15 +16,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import assert_never
+from weakref import WeakValueDictionary
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from headwater.gateway.allowance import Allowance
 from headwater.gateway.server import Server
 from headwater.gateway.session import Joining
 from headwater.gateway.window import Resume
 from headwater.gateway.workers import Together, Workers
 from headwater.model.emission import Emission
 from headwater.model.errors import HeadwaterError
+from headwater.model.limits import Limits
 from headwater.plan.planner import Planned
 from headwater.protocol.emissions import encode_body, kind_of, with_id
 from headwater.protocol.messages import (
@@ -39,7 +42,7 @@ from headwater.protocol.messages import (
     WireColumn,
     encode_message,
 )
-from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, error_message
+from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, Share, error_message
 from headwater.protocol.values import from_wire
 
 _SLOW = 4408
@@ -160,7 +163,9 @@ class Socket:
     def __init__(self, websocket: WebSocket, server: Server, shared: Shared) -> None:
         self._websocket, self._server, self._shared = websocket, server, shared
         self._limits = server.pipeline.limits
-        self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits)
+        share = shared.share_of(websocket.client.host if websocket.client else "", self._limits)
+        self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
+        self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._sink = SocketSink(self._outbox, shared.bodies, self._ended)
@@ -176,6 +181,7 @@ class Socket:
             for task in (*tasks, *self._opening.values()):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._protocol.leave()
             await self._shared.workers.quickly(self._server.hub.close, self.session)
         if tasks[0] not in done:
             await self._send_away()
@@ -183,21 +189,33 @@ class Socket:
     async def _send_away(self) -> None:
         """A peer that reads nothing will not read this either; it is not waited for."""
         with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
-            await asyncio.wait_for(self._websocket.close(_SLOW, _TOO_SLOW), _FAREWELL_S)
+            await asyncio.wait_for(self._websocket.close(*self._farewell), _FAREWELL_S)
 
     def _ended(self, id: str) -> None:
         """Called by the hub's thread; the protocol belongs to the loop's."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._protocol.ended, id)
+            self._loop.call_soon_threadsafe(self._forget, id)
+
+    def _forget(self, id: str) -> None:
+        self._protocol.ended(id)
+        self._allowance.forget(id)
 
     async def _receive(self) -> None:
         while True:
             frame = await self._websocket.receive()
             if frame["type"] == "websocket.disconnect":
                 return
+            await self._in_its_turn()
             data = frame.get("text") if frame.get("text") is not None else frame.get("bytes")
             if not await self._act(data or b""):
                 return
+
+    async def _in_its_turn(self) -> None:
+        """Who sends faster than its share waits. Nothing is lost: the next message is read when this one is done."""
+        if (wait_s := self._allowance.hear(time.monotonic())) > 0:
+            await asyncio.sleep(wait_s)
+        while len(self._opening) >= self._limits.subscribes_under_way_max:
+            await asyncio.wait(self._opening.values(), return_when=asyncio.FIRST_COMPLETED)
 
     async def _act(self, data: str | bytes) -> bool:
         """Does what the protocol says; False when the conversation is over."""
@@ -226,6 +244,7 @@ class Socket:
         task.add_done_callback(lambda done: self._opening.pop(id) if self._opening.get(id) is done else None)
 
     async def _drop(self, id: str, forget: bool) -> None:
+        self._allowance.forget(id)
         await self._shared.workers.quickly(partial(self._server.hub.unsubscribe, self.session, id, forget=forget))
 
     async def _open(self, subscribe: Subscribe) -> None:
@@ -236,7 +255,7 @@ class Socket:
                 await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
                 await self._shared.subscribing((self, subscribe))
         except Exception as error:
-            self._protocol.ended(subscribe.id)
+            self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
 
     def plan(self, subscribe: Subscribe) -> Planned:
@@ -246,7 +265,9 @@ class Socket:
             if isinstance(params, dict)
             else [from_wire(value) for value in params]
         )
-        return self._server.pipeline.plan(subscribe.sql, given)
+        planned = self._server.pipeline.plan(subscribe.sql, given)
+        self._allowance.ask(subscribe.id, planned.strategy)
+        return planned
 
     def joining(self, subscribe: Subscribe, planned: Planned) -> Joining:
         """Says that the subscription is there; what it shows follows."""
@@ -305,6 +326,10 @@ class Socket:
         """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""
         while not self._outbox.hopeless:
             await asyncio.sleep(self._limits.heartbeat_ms / 1000)
+            farewell = self._allowance.farewell(self._protocol, time.monotonic())
+            if farewell is not None:
+                self._farewell = farewell
+                return
             flooded_at = self._outbox.flooded_at
             if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
                 return
@@ -322,9 +347,18 @@ class Shared:
 
     def __init__(self, server: Server) -> None:
         self.bodies, self.workers = Bodies(), Workers()
+        self.explains = 0  # under way
+        self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
         self.subscribing: Together[tuple[Socket, Subscribe], Planned | None] = Together(
             self.workers, partial(_subscribe_all, server)
         )
+
+    def share_of(self, address: str, limits: Limits) -> Share:
+        """What the sessions of one address hold together, as long as there is one."""
+        share = self._shares.get(address)
+        if share is None:
+            share = self._shares[address] = Share(limits.subscriptions_per_address_max)
+        return share
 
 
 def _subscribe_all(server: Server, asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception | None]:

@@ -80,9 +80,13 @@ class PermissionDenied(HeadwaterError):
 
 
 class LimitExceeded(HeadwaterError):
-    """A named limit was reached."""
+    """A named limit was reached. `retry_after_ms`: where waiting helps, how long to wait before asking again."""
 
     code = "limit_exceeded"
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_ms: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_ms = retry_after_ms
 
 
 class Poisoned(HeadwaterError):

@@ -144,6 +144,7 @@ class Error(Message, frozen=True, omit_defaults=True, tag="error"):
     id: str | None = None
     hint: str | None = None
     at: tuple[int, int] | None = None
+    retry_after_ms: int | None = None
 
 
 class Closed(Message, frozen=True, omit_defaults=True, tag="closed"):

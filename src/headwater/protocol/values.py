@@ -24,6 +24,7 @@ _SAFE = 1 << 53
 _DIGITS = re.compile(r"-?[0-9]{1,40}")
 _NUMBER = re.compile(r"-?[0-9]{1,131072}(\.[0-9]{1,16383})?|NaN|-?Infinity")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_SHOWN_MAX = 200
 _PLAIN = frozenset({str, bool, type(None)})
 
 
@@ -46,7 +47,12 @@ def from_wire(value: Any) -> Value:
         ((tag, body),) = value.items()
         return _READERS[tag](body)
     except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
-        raise ProtocolError(f"expected a tagged value, found {value!r}", hint=_HINT) from None
+        raise ProtocolError(f"expected a tagged value, found {_brief(value)}", hint=_HINT) from None
+
+
+def _brief(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
 
 
 def _from_float(value: float) -> Any:

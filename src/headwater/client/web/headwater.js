@@ -32,13 +32,13 @@ export function connect(url, options = {}) {
   return new Connection(url, options);
 }
 
-/** What the server said was wrong. `at` is a span of the SQL, in characters. */
+/** What the server said was wrong. `at` is a span of the SQL, in characters; `retry_after_ms`: when to ask again. */
 export class HeadwaterError extends Error {
   name = "HeadwaterError";
 
-  constructor({ code, message, hint = null, at = null }) {
+  constructor({ code, message, hint = null, at = null, retry_after_ms = null }) {
     super(message);
-    Object.assign(this, { code, hint, at });
+    Object.assign(this, { code, hint, at, retry_after_ms });
   }
 }
 

@@ -1,0 +1,17 @@
+"""A rate that may be exceeded for a moment: a token bucket. It is handed the time, and reads no clock."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """`per_s` in the long run, `burst` at once."""
+
+    def __init__(self, per_s: float, burst: float, now_s: float) -> None:
+        self._per_s, self._burst = per_s, burst
+        self._tokens, self._at_s = burst, now_s
+
+    def take(self, now_s: float) -> float:
+        """Takes one; the seconds until it is there, 0 where it is there now."""
+        self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s) - 1
+        self._at_s = now_s
+        return max(0.0, -self._tokens / self._per_s)
