@@ -170,7 +170,8 @@ class Socket:
         self._loop = asyncio.get_running_loop()
         self._sink = SocketSink(self._outbox, shared.bodies, self._ended)
         self.session = server.hub.open(self._sink)
-        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
+        self._under_way = 0
 
     async def run(self) -> None:
         """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
@@ -214,7 +215,7 @@ class Socket:
         """Who sends faster than its share waits. Nothing is lost: the next message is read when this one is done."""
         if (wait_s := self._allowance.hear(time.monotonic())) > 0:
             await asyncio.sleep(wait_s)
-        while len(self._opening) >= self._limits.subscribes_under_way_max:
+        while self._under_way >= self._limits.subscribes_under_way_max:
             await asyncio.wait(self._opening.values(), return_when=asyncio.FIRST_COMPLETED)
 
     async def _act(self, data: str | bytes) -> bool:
@@ -241,7 +242,13 @@ class Socket:
         """What is asked of one subscription is done in the order it was asked."""
         before = self._opening.get(id)
         task = self._opening[id] = asyncio.create_task(_in_turn(before, what))
-        task.add_done_callback(lambda done: self._opening.pop(id) if self._opening.get(id) is done else None)
+        self._under_way += 1
+        task.add_done_callback(partial(self._is_done, id))
+
+    def _is_done(self, id: str, task: asyncio.Task[None]) -> None:
+        self._under_way -= 1
+        if self._opening.get(id) is task:
+            del self._opening[id]
 
     async def _drop(self, id: str, forget: bool) -> None:
         self._allowance.forget(id)
