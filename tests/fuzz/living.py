@@ -9,12 +9,13 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import headwater
 from headwater.model.change import Change
-from headwater.model.emission import Diff, Emission, State
+from headwater.model.emission import Diff, Emission, Result, State, apply
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.plan.planner import Planned
@@ -23,7 +24,6 @@ from tests.fuzz.check import Wrong
 from tests.fuzz.oracle import altered, created
 
 Statement = tuple[str, Sequence[Any]]
-RETYPED = "holds values of another type than before"
 JOURNAL = "CREATE TABLE journal (event INTEGER PRIMARY KEY)"
 
 
@@ -107,26 +107,58 @@ def begun(case: Case) -> Iterator[Statement]:
 class Watched:
     """A live query as its client saw it: where it began, every emission after that, and when it failed or ended.
 
-    `planned` is None where the origin answers it. It is right from position `began` on, `until` its client left."""
+    `planned` is None where the origin answers it. It is right from position `began` on, `until` its client left, or
+    until it had to begin again: the result after that is the first of another one, which `on_again` is told of."""
 
-    def __init__(self, sql: str, live: headwater.LiveResult, planned: Planned | None, now: int) -> None:
-        self.sql, self.live, self.planned = sql, live, planned
+    def __init__(
+        self,
+        sql: str,
+        live: headwater.LiveResult,
+        planned: Planned | None,
+        now: int,
+        on_again: Callable[[Watched], None] = lambda again: None,
+    ) -> None:
+        self.sql, self.live, self.planned, self._on_again = sql, live, planned, on_again
+        self.next_planned = planned
         self.emissions: list[Emission] = []
         self.troubles: list[str] = []
         self.until: int | None = None
-        live.listen(self._take)
+        self._paused_at: int | None = None
+        self._stop = live.listen(self._take)
         self.first: State = live.snapshot
         self.began = self.first.position
-        if live.state == "stale":
+        if live.state == "stale" and not live.resyncs:
             self.began = now
             self.troubles.append(str(live.reason))
         self._watch_failures()
+        self._watch_resyncs()
 
     def _take(self, emission: Emission | None) -> None:
-        if emission is not None:
+        if self._paused_at is not None and isinstance(emission, Result):
+            self._begin_again(emission)
+        elif emission is not None:
             self.emissions.append(emission)
         elif self.until is None:
             self.troubles.append(str(self.live.reason))
+
+    def _begin_again(self, result: Result) -> None:
+        self._stop()
+        self.until = self._paused_at
+        again = Watched(self.sql, self.live, self.next_planned, result.position, self._on_again)
+        again.first = apply(State(), result)
+        again.began = result.position
+        self._on_again(again)
+
+    def _watch_resyncs(self) -> None:
+        """Up to where everything had been told when it had to begin again."""
+        resync = self.live.resync
+
+        def noted(reason: str) -> None:
+            waiting = [emission.position for emission in self.live._pending]
+            self._paused_at = max([self.live._progress(), *waiting])
+            resync(reason)
+
+        self.live.resync = noted  # type: ignore[method-assign]
 
     def _watch_failures(self) -> None:
         failed = self.live.failed
@@ -144,11 +176,6 @@ class Watched:
         if positions != sorted(set(positions)):
             raise Wrong(f"two emissions of one transaction, or out of order\n{self.sql}\n{positions}")
         return dict(zip(positions, told, strict=True))
-
-    @property
-    def retyped(self) -> bool:
-        """Whether it ended because a column turned out to hold values of several types: a client asks again."""
-        return self.live.state == "closed" and RETYPED in (self.live.reason or "")
 
     def leave(self) -> None:
         """Emissions may still come until it has left."""
@@ -171,6 +198,13 @@ class Life:
 
     def live(self, middle: Callable[[], None]) -> None:
         """All events; `middle` is called half way."""
+        replanned = self.db._session.replanned
+
+        def noted(id: str, planned: Planned) -> None:
+            self._replanned(id, planned)
+            replanned(id, planned)
+
+        self.db._session.replanned = noted  # type: ignore[method-assign, assignment]
         marker = self.db.query("SELECT event FROM journal", live=True)
         marker.listen(self._mark)
         states = self.case.states()
@@ -193,10 +227,6 @@ class Life:
                 self.positions[event] = emission.position
 
     def _event(self, place: int, event: object, rows: Rows) -> None:
-        for query, one in list(self.current.items()):
-            if one.retyped:
-                one.until = self.db.position()
-                self._subscribe(query)
         match event:
             case Commit():
                 self.origin.commit(place, event, rows.tables)
@@ -219,6 +249,21 @@ class Life:
             self.refused.append(f"{error}")
             return
         planned = self.db._backend._planned[live.id]  # type: ignore[attr-defined]
-        kept = planned if planned.strategy == "incremental" else None
-        self.current[query] = Watched(sql, live, kept, self.db.position())
+        again = partial(self._began_again, query)
+        self.current[query] = Watched(sql, live, kept(planned), self.db.position(), again)
         self.watched.append(self.current[query])
+
+    def _began_again(self, query: int, again: Watched) -> None:
+        self.watched.append(again)
+        if query in self.current:
+            self.current[query] = again
+
+    def _replanned(self, id: str, planned: Planned) -> None:
+        for one in self.current.values():
+            if one.live.id == id:
+                one.next_planned = kept(planned)
+
+
+def kept(planned: Planned) -> Planned | None:
+    """None where the origin answers."""
+    return planned if planned.strategy == "incremental" else None

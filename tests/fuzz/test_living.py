@@ -23,10 +23,13 @@ CHECKS = 20_000 * MULTIPLIER
 FIRST_SEED = 1000  # not one of those that the engine alone is tested with
 
 
+RETYPED_SEED = 2011  # columns turn mixed beneath relations, of which a commit before that is still on its way
+
+
 @pytest.mark.slow
-@pytest.mark.slow
-def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(tmp_path: Path) -> None:
-    assert lived(invented(FIRST_SEED - 1, 20, 60), tmp_path, "inline").checks > 500
+@pytest.mark.parametrize("seed", [FIRST_SEED - 1, RETYPED_SEED])
+def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(seed: int, tmp_path: Path) -> None:
+    assert lived(invented(seed, 20, 60), tmp_path, "inline").checks > 500
 
 
 @pytest.mark.timeout(900)

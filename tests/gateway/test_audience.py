@@ -11,6 +11,7 @@ import headwater
 from headwater.gateway.deadlines import Deadlines
 from headwater.model.emission import Emission
 from headwater.model.limits import DEFAULT
+from headwater.plan.planner import Planned
 from tests.support.byhand import Works
 from tests.support.databases import WAYS, place, values
 from tests.support.processes import eventually
@@ -34,6 +35,9 @@ class Heard:
         pass
 
     def resync(self, subscription: str, reason: str) -> None:
+        pass
+
+    def replanned(self, subscription: str, planned: Planned) -> None:
         pass
 
     def failed(self, subscription: str, reason: str) -> None:

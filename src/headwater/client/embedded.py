@@ -24,7 +24,7 @@ class Embedded:
         self._planned: dict[str, Planned] = {}
 
     def open(self, live_id: str, sql: str, params: Params) -> Opened:
-        planned = self._pipeline.plan(sql, params)
+        planned = self._hub.prepare(self._session, self._pipeline.plan(sql, params))
         self._planned[live_id] = planned
         self._hub.subscribe(self._session, live_id, planned)
         return Opened(tuple(output.name for output in planned.template.outputs), planned.strategy)
@@ -37,7 +37,7 @@ class Embedded:
         planned = self._planned.get(live_id)
         if planned is not None:
             self._hub.unsubscribe(self._session, live_id)
-            self._hub.subscribe(self._session, live_id, planned)
+            self._hub.subscribe(self._session, live_id, self._pipeline.plan(planned.text, planned.given))
 
     def reach(self, position: int) -> None:
         """The session is eager: it hears of every position."""

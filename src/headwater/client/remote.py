@@ -231,6 +231,7 @@ class Remote:
             case Subscribed():
                 names = tuple(column.name for column in message.columns)
                 self._settle(message.id, Opened(names, message.strategy), None)
+                self._session.opened(message.id, names, message.strategy)
             case WireResult() | WireDiff() | WireSwap():
                 self._session.emit(message.id, from_message(message))
             case Ready(id, position):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from headwater.client.live import LiveResult
 from headwater.model.emission import Emission
 from headwater.model.natural import natural_emission
+from headwater.plan.planner import Planned
 
 
 class ClientSession:
@@ -42,6 +43,15 @@ class ClientSession:
             if live := self.lives.get(subscription):
                 live.ready(position)
                 self._touched.add(subscription)
+
+    def replanned(self, subscription: str, planned: Planned) -> None:
+        self.opened(subscription, tuple(output.name for output in planned.template.outputs), planned.strategy)
+
+    def opened(self, subscription: str, columns: tuple[str, ...], strategy: str) -> None:
+        """How it is kept current decides up to which position it is right."""
+        with self.changed:
+            if live := self.lives.get(subscription):
+                live.opened(columns, strategy)
 
     def resync(self, subscription: str, reason: str) -> None:
         with self.changed:

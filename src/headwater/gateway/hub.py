@@ -65,7 +65,7 @@ class Hub:
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
         self.subscriptions = self.sessions_moved = 0
         self._broken: set[int] = set()
-        self._renewing = Renewing(pipeline.subscribe, pipeline.is_reachable, self._is_wanted, self._refused)
+        self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-hub", daemon=True)
 
@@ -115,11 +115,11 @@ class Hub:
             for id in list(session.subscriptions):
                 self.unsubscribe(session, id)
 
-    def prepare(self, session: Session, planned: Planned) -> None:
-        """Raises where `subscribe` would; blocks while a new template's table is read."""
+    def prepare(self, session: Session, planned: Planned) -> Planned:
+        """The plan to subscribe with. Raises where `subscribe` would; blocks while a new template's table is read."""
         with self._lock:
             self._check(session, self._pipeline.cell_of(planned))
-        self._pipeline.activate(planned)
+        return self._pipeline.prepare(planned)
 
     def subscribe(self, session: Session, id: str, planned: Planned, resume: Resume | None = None) -> None:
         """Joins the window, or makes it; blocks while a new template's table is read."""
@@ -153,10 +153,7 @@ class Hub:
         subscription = Subscription(joining.id, session, planned, cell, joining.resume)
         self._join(subscription)
         window = self._windows.get(instance) or self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
-        if window.reason is not None:
-            self._put(session, Due(0, _failing(subscription, window.reason)))
-        elif window.state is not None:
-            self._begin(subscription, window)
+        self._show(subscription, window)
         asked, window.asked = window.asked, True
         return None if asked else subscription
 
@@ -203,19 +200,25 @@ class Hub:
     def unsubscribe(self, session: Session, id: str, *, forget: bool = False) -> None:
         """The last one to leave lets the window linger a while, for whoever reconnects."""
         with self._lock:
-            subscription = session.subscriptions.pop(id, None)
-            session.answered.pop(id, None)
+            subscription = session.subscriptions.get(id)
             if subscription is None:
                 return
-            self.subscriptions -= 1
-            session.cells[subscription.cell] -= 1
-            session.cells += Counter()
+            self._leave(subscription)
             instance = subscription.planned.instance.id
-            others = self._by_instance.get(instance, {})
-            others.pop(subscription, None)
-            if not others:
-                self._by_instance.pop(instance, None)
+            if instance not in self._by_instance:
                 self._idle.set(instance, time.monotonic() + (0.0 if forget else _LINGER_S))
+
+    def _leave(self, subscription: Subscription) -> None:
+        session, instance = subscription.session, subscription.planned.instance.id
+        del session.subscriptions[subscription.id]
+        session.answered.pop(subscription.id, None)
+        self.subscriptions -= 1
+        session.cells[subscription.cell] -= 1
+        session.cells += Counter()
+        others = self._by_instance[instance]
+        del others[subscription]
+        if not others:
+            del self._by_instance[instance]
 
     @property
     def windows(self) -> int:
@@ -254,7 +257,7 @@ class Hub:
             self._idle.set(instance, time.monotonic() + _ORPHANED_S)
 
     def _recall(self, cell: CellProgress, report: Report) -> None:
-        for event in events_of(report, self._pipeline.gen, self._pipeline.names):
+        for event in events_of(report, self._pipeline.gen, self._names):
             self._windows.setdefault(event.instance, Window(event.instance, self._pipeline.gen))
         self._take(cell, report)
 
@@ -305,12 +308,21 @@ class Hub:
                 self._closer(subscription, reason)()
 
     def _take(self, cell: CellProgress, report: Report) -> None:
-        for event in events_of(report, self._pipeline.gen, self._pipeline.names):
+        for event in events_of(report, self._pipeline.gen, self._names):
             self._event(event)
         cell.to, cell.position = max(cell.to, report.to), max(cell.position, report.position)
         cell.report = report
         cell.steps += 1
         cell.lag_ms = max(0.0, (time.time() - report.at) * 1000)
+
+    def _names(self, template: str) -> tuple[str, ...] | None:
+        """Of a template that the pipeline has forgotten, what its cells had still to say counts until its end."""
+        names = self._pipeline.names(template)
+        if names is not None:
+            return names
+        plans = (next(iter(each)).planned.template for each in self._by_instance.values())
+        left = next((each for each in plans if each.id == template), None)
+        return None if left is None else tuple(output.name for output in left.outputs)
 
     def _event(self, event: Event) -> None:
         window = self._windows.get(event.instance)
@@ -332,6 +344,13 @@ class Hub:
                 self._emit(subscription, event.tx, emission)
             elif not subscription.started and window.state is not None:
                 self._begin(subscription, window)
+
+    def _show(self, subscription: Subscription, window: Window) -> None:
+        """What the window has, if it has anything yet."""
+        if window.reason is not None:
+            self._put(subscription.session, Due(0, _failing(subscription, window.reason)))
+        elif window.state is not None:
+            self._begin(subscription, window)
 
     def _begin(self, subscription: Subscription, window: Window) -> None:
         """The first emissions of a subscription: what it missed, or the whole result."""
@@ -404,6 +423,51 @@ class Hub:
             self._renewing.renew(subscriptions[0].planned)
         else:
             self._over(window)
+
+    def _begin_again(self, *lost: Planned) -> None:
+        """Windows that were lost, planned with the tables as they are now. Where that comes to another window, it is
+        asked for first, and then their subscribers move there."""
+        again = [(before, self._pipeline.replanned(before)) for before in lost]
+        stay = [now for before, now in again if now.instance.id == before.instance.id]
+        first = self._opened_first([now for before, now in again if now.instance.id != before.instance.id])
+        try:
+            self._pipeline.subscribe(*stay, *first)
+        except HeadwaterError as error:
+            for one in first:
+                self._refused(one, error.message)
+            raise
+        with self._lock:
+            for before, now in again:
+                self._transfer(before, now)
+
+    def _opened_first(self, planned: Sequence[Planned]) -> list[Planned]:
+        """Those of which nobody has asked for the window yet: each is there from now on, and counts as asked for."""
+        first: list[Planned] = []
+        with self._lock:
+            for one in planned:
+                window = self._windows.setdefault(one.instance.id, Window(one.instance.id, self._pipeline.gen))
+                if not window.asked:
+                    window.asked = True
+                    first.append(one)
+        return first
+
+    def _transfer(self, before: Planned, now: Planned) -> None:
+        if now == before:
+            return
+        old = self._windows.get(before.instance.id)
+        window = self._windows.get(now.instance.id)
+        for subscription in list(self._by_instance.get(before.instance.id, ())):
+            self._leave(subscription)
+            subscription.planned, subscription.cell = now, self._pipeline.cell_of(now)
+            subscription.right_through = -1
+            self._join(subscription)
+            subscription.session.sink.replanned(subscription.id, now)
+            if window is not None and not subscription.started:
+                self._show(subscription, window)
+        if old is not None and old is not window:
+            self._over(old)
+        if now.instance.id not in self._by_instance:
+            self._idle.set(now.instance.id, time.monotonic() + _LINGER_S)
 
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):

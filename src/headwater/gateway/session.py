@@ -24,6 +24,9 @@ class Sink(Protocol):
 
     def resync(self, subscription: str, reason: str) -> None: ...
 
+    def replanned(self, subscription: str, planned: Planned) -> None:
+        """It is kept current in another way from its next result on."""
+
     def failed(self, subscription: str, reason: str) -> None: ...
 
     def closed(self, subscription: str, reason: str) -> None: ...

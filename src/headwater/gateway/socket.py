@@ -129,8 +129,14 @@ class Outbox:
 class SocketSink:
     """The hub's sink of one socket. Messages gather until the progress that makes them count, then go out together."""
 
-    def __init__(self, outbox: Outbox, bodies: Bodies, ended: Callable[[str], None]) -> None:
-        self._outbox, self._bodies, self._ended = outbox, bodies, ended
+    def __init__(
+        self,
+        outbox: Outbox,
+        bodies: Bodies,
+        ended: Callable[[str], None],
+        subscribed: Callable[[str, Planned], Subscribed],
+    ) -> None:
+        self._outbox, self._bodies, self._ended, self._subscribed = outbox, bodies, ended, subscribed
         self.is_quiet = True  # no progress since the last heartbeat
 
     def emit(self, subscription: str, emission: Emission) -> None:
@@ -138,6 +144,9 @@ class SocketSink:
 
     def ready(self, subscription: str, position: int) -> None:
         self._outbox.put(encode_message(Ready(subscription, position)), renewable=True)
+
+    def replanned(self, subscription: str, planned: Planned) -> None:
+        self.send(self._subscribed(subscription, planned))
 
     def resync(self, subscription: str, reason: str) -> None:
         self.send(ResyncMessage(subscription, reason))
@@ -168,7 +177,7 @@ class Socket:
         self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
-        self._sink = SocketSink(self._outbox, shared.bodies, self._ended)
+        self._sink = SocketSink(self._outbox, shared.bodies, self._ended, self._subscribed)
         self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
         self._under_way = 0
@@ -378,7 +387,7 @@ def _subscribe_all(server: Server, asked: Sequence[tuple[Socket, Subscribe]]) ->
             if server.pipeline.names(planned.template.id) is None:
                 outcomes[number] = planned
             else:
-                server.hub.prepare(socket.session, planned)
+                planned = server.hub.prepare(socket.session, planned)
                 joining[number] = socket.joining(subscribe, planned)
         except Exception as error:
             outcomes[number] = error

@@ -74,10 +74,10 @@ class Catalog(msgspec.Struct):
         return True
 
     def forget_relations(self, table: str) -> None:
-        """Those that read the table: they began with types that it no longer has."""
-        for name in {known.table for known in self.templates.values() if table in known.tables}:
-            if name != table:
-                self.forget_relation(name)
+        """Those that read the table: they began with types that it no longer has. What the origin answers goes on."""
+        followed = [known for known in self.templates.values() if known.arranged is not None]
+        for name in {known.table for known in followed if table in known.tables} - {table}:
+            self.forget_relation(name)
 
     def write(self, path: Path) -> None:
         with _writing:  # what was known first must not come last

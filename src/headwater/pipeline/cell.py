@@ -294,10 +294,13 @@ class Cell:
             self._dataflow.define(table)
 
     def _reshape(self, schema: Schema, tx: int) -> None:
-        for gone in self._dataflow.reshaped(schema.after) if schema.after is not None else [schema.table]:
-            self._dataflow.drop(gone, tx, schema.reason, _ending(schema.lost))
-        if schema.after is not None:
-            self._dataflow.define(schema.after)
+        """Relations that cannot follow a table's new types begin again, planned with these."""
+        if schema.after is None:
+            self._dataflow.drop(schema.table, tx, schema.reason, _ending(schema.lost))
+            return
+        for relation in self._dataflow.reshaped(schema.after):
+            self._dataflow.drop(relation, tx, schema.reason, "lost")
+        self._dataflow.define(schema.after)
 
     def _activate(self, activate: Activate, here: int) -> None:
         for hydration in activate.tables:

@@ -11,6 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -59,7 +60,12 @@ from headwater.sources.source import Lost, Source
 from headwater.sql.params import Given
 
 _LEASE_S = 60.0
+_PLANS_MAX = 3  # of one query, while its tables turn out to be other than they were said to be
 _log = logging.getLogger("headwater.pipeline")
+
+
+class Outdated(SourceError):
+    """A plan was made for tables that have other columns or types by now."""
 
 
 class Pipeline:
@@ -169,6 +175,19 @@ class Pipeline:
             return self._log.next_offset
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
+        """With the text it was made from, so that it can be planned again."""
+        return replace(self._planned(sql, params), text=sql, given=params)
+
+    def replanned(self, planned: Planned) -> Planned:
+        """The same plan where it fits the tables we capture now, else a new one from the query's text."""
+        template = planned.template
+        if planned.strategy not in ASKED and (
+            not template.tables <= self._catalog.tables.keys() or _still_fits(template, self._catalog.tables)
+        ):
+            return planned
+        return self.plan(planned.text, planned.given)
+
+    def _planned(self, sql: str, params: Given) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
         try:
             return self._plans.plan(sql, params)
@@ -293,6 +312,18 @@ class Pipeline:
 
     # — activation
 
+    def prepare(self, planned: Planned) -> Planned:
+        """Activates the template. Types that a table is only declared to have show when it is captured: then the query
+        is planned again."""
+        for _ in range(_PLANS_MAX - 1):
+            try:
+                self.activate(planned)
+                return planned
+            except Outdated:
+                planned = self.plan(planned.text, planned.given)
+        self.activate(planned)
+        return planned
+
     def activate(self, planned: Planned) -> None:
         """Makes the template known to the cells, with the rows its table has; once."""
         template = planned.template
@@ -351,7 +382,7 @@ class Pipeline:
             activate = msgspec.structs.replace(activate, built=built)
         with self.capture.lock:
             if not _still_fits(template, self._catalog.tables):
-                raise SourceError(
+                raise Outdated(
                     f"expected {', '.join(sorted(template.tables))} to stay as they were while they were read, "
                     "found a change of columns",
                     hint="subscribe again",
@@ -413,8 +444,8 @@ class Pipeline:
         else:
             if schema.retyped:
                 self._catalog.forget_relations(schema.table)
-            reason = f"{schema.table} has another key now: subscribe again"
-            over = [Unsubscribe(one, reason) for one in self._requery.outgrown(schema.after)]
+            reason = f"table {schema.table} has another key now"
+            over = [Unsubscribe(one, reason, lost=True) for one in self._requery.outgrown(schema.after)]
         self._close(over, schema)
         self._catalog.write(self.layout.catalog)
 

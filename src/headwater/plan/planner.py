@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from sqlglot import exp
@@ -38,10 +38,14 @@ _OPS: dict[type[exp.Expr], Op] = {
 
 @dataclass(frozen=True, slots=True)
 class Planned:
+    """`text` and `given` are the query as its user wrote it: it may have to be planned again."""
+
     template: Template
     instance: Instance
     strategy: str = "incremental"
     notes: tuple[str, ...] = ()
+    text: str = field(default="", compare=False)
+    given: Given = field(default=(), compare=False)
 
 
 def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
