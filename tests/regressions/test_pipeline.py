@@ -327,3 +327,32 @@ def test_a_new_data_directory_of_an_old_database_says_where_it_stands(make: Make
     works.resume()
     works.run()
     works.check()
+
+
+@pytest.mark.parametrize(
+    "asked", ["SELECT id, rank() OVER (ORDER BY n) AS r FROM t", "SELECT id, json_quote(n) AS q FROM t"]
+)
+def test_an_answer_logged_behind_a_later_transaction_does_not_have_it_logged_twice(make: Make, asked: str) -> None:
+    """The answer was asked for before the transaction and logged after it; the next life went on from the answer's
+    position, and the sum was wrong for good."""
+    works = make()
+    works.write("INSERT INTO t VALUES (1, 1), (2, 2)")
+    works.subscribe("SELECT sum(n) AS s FROM t")
+    works.subscribe(asked)
+    works.run()
+
+    def overtaken(position: int) -> None:
+        works._reached(position)
+        works.write("UPDATE t SET n = n + 10 WHERE id = 1")
+        works.capture()
+
+    works.write("UPDATE t SET n = n + 100 WHERE id = 2")
+    works.pipeline._requery._logged = overtaken
+    works.capture()
+    works.ask()
+    reached = works.pipeline.capture.position
+    works.crash()
+    works.resume()
+    assert works.pipeline.capture.position == reached
+    works.run()
+    works.check()

@@ -173,16 +173,16 @@ def _retyped(before: Table, after: Table | None) -> bool:
 
 
 def last_position(log: Path, position: int | None) -> int | None:
-    """The source position that the log has reached; `position` where no record in it tells.
+    """The source position that the log has reached; `position` where no record in it tells of a later one.
 
-    That of its last frame; before the first one, that of the rows it began with.
+    The highest that any record tells, not the last: rows and answers were read at a position that the log had reached
+    before they were logged, and frames may have been logged in between.
     """
     reader = SegmentReader(log)
     try:
         while records := reader.poll():
-            for record in records:
-                told = _position_of(record)
-                position = position if told is None else told
+            told = [one for one in (position, *map(_position_of, records)) if one is not None]
+            position = max(told, default=None)
     finally:
         reader.close()
     return position
