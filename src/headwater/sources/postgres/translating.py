@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -329,7 +329,7 @@ class Translation:
             column_of(fields[name]) if name in fields else Column(name, self._types.type_of(type))
             for name, type in zip(names[width:], types[width:], strict=True)
         ]
-        after = Table(table.name, (*table.columns, *added), table.key, table.schema_id + 1)
+        after = replace(table, columns=(*table.columns, *added), schema_id=table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
         wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, grounds)
         if table.key:
