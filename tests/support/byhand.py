@@ -28,6 +28,7 @@ from headwater.pipeline.runner import Job
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.wholistic import ASKED
 from headwater.sources.memory import MemorySource
+from headwater.vital import VitalThread
 
 
 class Hands:
@@ -35,6 +36,7 @@ class Hands:
 
     name = "hands"
     failure: str | None = None
+    threads: tuple[VitalThread, ...] = ()
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,22 @@ class Served:
     def status(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=60) as answer:
             return dict(json.load(answer))
+
+    def health(self) -> dict[str, Any]:
+        """What `/health` says, whatever its status is."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=60) as answer:
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return dict(json.load(refused))
+
+    def terminate(self) -> None:
+        """What a supervisor does; returns when the process has ended."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()
+        self._close()
 
     def kill(self) -> None:
         """No farewell: what a power cut or the OOM killer does."""
@@ -108,6 +125,32 @@ def kill_worker(db: Database, cell: int) -> int:
         return None
 
     return int(eventually(killed))
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """All processes that a process has started, directly or not, with their command lines."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found, new = {pid}, {pid}
+    while new := {child for child, parent in parents.items() if parent in new}:
+        found |= new
+    return {one: command for one in found - {pid} if (command := _command(one))}
+
+
+def _command(pid: int) -> str:
+    """Empty for one that has ended."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def jvm_of(pid: int) -> int:
+    [jvm] = [one for one, command in descendants(pid).items() if "/java " in command and "spark" in command]
+    return jvm
 
 
 def eventually(what: Any, timeout_s: float = 120.0) -> Any:

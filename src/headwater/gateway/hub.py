@@ -28,6 +28,7 @@ from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
 from headwater.plan.wholistic import ASKED
 from headwater.protocol.swapping import as_swap
+from headwater.vital import VitalThread
 
 _WAIT_S = 0.25
 _LINGER_S = 5.0
@@ -67,13 +68,15 @@ class Hub:
         self._broken: set[int] = set()
         self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headwater-hub", daemon=True)
+        self._thread = VitalThread("headwater-hub", self._run)
+        self.threads = (self._thread, self._renewing.thread)
 
     def start(self) -> None:
         self._renewing.start()
         self._thread.start()
 
     def stop(self) -> None:
+        self._thread.release()
         self._stop.set()
         self._renewing.stop()
         if self._thread.is_alive():

@@ -13,6 +13,7 @@ from itertools import groupby
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.plan.planner import Planned
 from headwater.sources.source import Lost
+from headwater.vital import VitalThread
 
 _TRIES = 4  # while the origin answers; its tables may be changing just now
 _PAUSE_S = 0.2
@@ -36,13 +37,14 @@ class Renewing:
         self._lost: dict[int, Planned] = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headwater-renewing", daemon=True)
+        self.thread = VitalThread("headwater-renewing", self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """What is asked for just now may still be read when this returns."""
+        self.thread.release()
         with self._changed:
             self._stop.set()
             self._changed.notify()

@@ -10,6 +10,7 @@ from typing import Any
 
 from headwater.gateway.hub import CellProgress, Hub
 from headwater.pipeline.pipeline import Pipeline
+from headwater.vital import first_failure
 
 _SPAN_S = 5.0
 
@@ -49,7 +50,7 @@ def status(url: str, pipeline: Pipeline, hub: Hub, rate: Rate | None = None) -> 
         "position": pipeline.capture.position,
         "log_offset": pipeline.log_offset,
         "source_lag_bytes": pipeline.source_lag_bytes,
-        "failure": pipeline.capture.failure or pipeline.runner.failure,
+        "failure": pipeline.failure or first_failure(hub.threads),
     }
 
 

@@ -21,6 +21,7 @@ class Limits:
     head_rows_max: int = 1_000_000  # of the frames beneath a LIMIT inside; they are read again when they change
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
     capture_ms_max: int = 30_000  # without a step of the capture; who waits for it is refused, and told why
+    jvm_silence_ms_max: int = 60_000  # Spark's JVM is killed and started again; after a sixth of it, that is told
     unsettled_changes_max: int = 1 << 20  # logged since the source last heard of it; it hears at once
     build_bytes_min: int = 2 << 20  # of the rows a new template reads; fewer the cells take in a step of their own
     build_ms_max: int = 60_000  # for a template built beside the cells; then they build it themselves

@@ -23,6 +23,7 @@ from headwater.model.schema import Table
 from headwater.model.stretch import Part, among
 from headwater.pipeline.records import Schema, decode_control, position_of
 from headwater.sources.source import SchemaChange, Source
+from headwater.vital import VitalThread
 
 _WAIT_S = 0.5
 _RETRY_S = 1.0
@@ -56,17 +57,18 @@ class Capture:
         self.lock = threading.Lock()
         self._moved = threading.Condition()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headwater-capture", daemon=True)
+        self.thread = VitalThread("headwater-capture", self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
+        self.thread.release()
         self._stop.set()
         with self._moved:
             self._moved.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.thread.is_alive():
+            self.thread.join()
 
     def reached(self, position: int) -> None:
         """Returns once everything up to the position is in the log. Raises where that does not come any nearer."""

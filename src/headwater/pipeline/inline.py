@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from headwater.model.errors import Corrupt, Fenced, Poisoned
 from headwater.pipeline import poison
 from headwater.pipeline.cell import Cell, CellConfig
 from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
+from headwater.vital import VitalThread
 
 _WAIT_S = 0.25
 _RETRY_S = 0.2
@@ -27,25 +29,25 @@ class InlineRunner:
         self._stop = threading.Event()
         self.failures: dict[int, str] = {}
         self.broken: dict[int, str] = {}
-        self._threads = [
-            threading.Thread(target=self._run, args=(cell,), name=f"headwater-cell-{cell}", daemon=True)
-            for cell in range(job.grid.cells)
-        ]
+        self.threads = tuple(
+            VitalThread(f"headwater-cell-{cell}", partial(self._run, cell)) for cell in range(job.grid.cells)
+        )
 
     @property
     def failure(self) -> str | None:
         return next(iter(self.failures.values()), None)
 
     def start(self) -> None:
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
     def stop(self, end: int) -> None:
-        for thread in self._threads:
+        for thread in self.threads:
+            thread.release()
             if thread.is_alive():
                 thread.join(_STOP_S)
         self._stop.set()
-        for thread in self._threads:
+        for thread in self.threads:
             if thread.is_alive():
                 thread.join()
 

@@ -58,6 +58,7 @@ from headwater.plan.template import Template
 from headwater.plan.wholistic import ASKED, Requeried
 from headwater.sources.source import Lost, Source
 from headwater.sql.params import Given
+from headwater.vital import first_failure
 
 _LEASE_S = 60.0
 _PLANS_MAX = 3  # of one query, while its tables turn out to be other than they were said to be
@@ -145,6 +146,12 @@ class Pipeline:
     @property
     def log_offset(self) -> int:
         return self._log.next_offset
+
+    @property
+    def failure(self) -> str | None:
+        """Why changes do not reach subscribers just now, if so: what is told everywhere, in the same words."""
+        threads = (self.capture.thread, self._requery.thread, self._retention.thread, *self.runner.threads)
+        return self.capture.failure or self.runner.failure or first_failure(threads)
 
     def start(self) -> None:
         for table in list(self._catalog.tables):

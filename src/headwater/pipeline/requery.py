@@ -28,6 +28,7 @@ from headwater.pipeline.touched import Touched
 from headwater.plan.selective import Selection, Unmapped
 from headwater.plan.wholistic import Requeried, touches
 from headwater.sources.source import Answer, Moment, Source
+from headwater.vital import VitalThread
 
 _RETRY_S = 0.5
 _OUTGROWN = "its tables have other columns or keys now: subscribe again"
@@ -87,16 +88,17 @@ class Requery:
         self._lock = threading.Lock()
         self._due = threading.Event()
         self._stop = False
-        self._thread = threading.Thread(target=self._run, name="headwater-requery", daemon=True)
+        self.thread = VitalThread("headwater-requery", self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
+        self.thread.release()
         self._stop = True
         self._due.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.thread.is_alive():
+            self.thread.join()
 
     def watch(self, query: Requeried) -> None:
         """From here on the window is asked for; at once, the first time."""
@@ -171,6 +173,8 @@ class Requery:
             pass
         except HeadwaterError as error:
             _log.warning("a query could not be asked again: %s", error)
+        except Exception:
+            _log.exception("a query could not be asked again")
         with self._lock:
             for asked in due:
                 asked.dirty, asked.asking = True, False

@@ -17,6 +17,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.manifest import oldest_manifest
 from headwater.sources.source import Source
+from headwater.vital import VitalThread
 
 _EVERY_S = 5.0
 _log = logging.getLogger("headwater.retention")
@@ -53,15 +54,16 @@ class Retention:
         self._kept = [Kept(log.next_offset, log.first_offset, tuple(path.name for path in layout.hydration.iterdir()))]
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headwater-retention", daemon=True)
+        self.thread = VitalThread("headwater-retention", self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
+        self.thread.release()
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.thread.is_alive():
+            self.thread.join()
 
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):

@@ -10,6 +10,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Expel
+from headwater.vital import VitalThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Runner(Protocol):
 
     name: str
     on_poison: Callable[[Expel], None]
+    threads: tuple[VitalThread, ...]
 
     def start(self) -> None:
         """Returns when the cells run. Raises where they cannot."""

@@ -1,6 +1,7 @@
 """The Spark runner: one streaming query whose batches are epochs and whose tasks are the cells.
 
-The driver starts it, warms it up, restarts it with a back-off when Spark gives up, and stops it once the cells ended.
+The driver starts it, warms it up, restarts it with a back-off when Spark gives up (in a new JVM where the old one
+ended), and stops it once the cells ended.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.poison import verdict
 from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
+from headwater.pipeline.spark_pulse import Pulse
+from headwater.vital import VitalThread
+
+if TYPE_CHECKING:
+    from headwater.pipeline.spark_session import Driver
 
 _WARM_BATCHES = 3
 _START_S = 120.0
 _STOP_S = 10.0
+_LOOK_S = 0.25
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+_WELL_S = 60.0
 _log = logging.getLogger("headwater.spark")
 
 
@@ -32,21 +40,33 @@ class SparkRunner:
         self._job = job
         self.on_poison: Callable[[Expel], None] = lambda expel: None
         self._stopping = threading.Event()
+        self._driver: Driver | None = None
         self._query: Any = None
+        self._pulse: Pulse | None = None
         self._failure: str | None = None
-        self.restarts = 0
+        self._starts, self._tries, self._began = 0, 0, 0.0
         self.broken: dict[int, str] = {}
-        self._watcher = threading.Thread(target=self._watch, name="headwater-spark", daemon=True)
+        self._watcher = VitalThread("headwater-spark", self._watch)
+        self.threads: tuple[VitalThread, ...] = (self._watcher,)
 
     @property
     def failure(self) -> str | None:
-        return self._failure
+        """A JVM that does not answer is told of long before it is given up."""
+        if self._failure is not None or self._pulse is None:
+            return self._failure
+        silent_s = self._pulse.silent_s
+        told_s = self._job.limits.jvm_silence_ms_max / 6000
+        return f"the JVM of Spark has not answered for {silent_s:.0f} s" if silent_s > told_s else None
+
+    @property
+    def restarts(self) -> int:
+        return max(0, self._starts - 1)
 
     def start(self) -> None:
         from headwater.pipeline.spark_session import acquire
 
-        self._session = acquire(self._job.grid.cells, self._job.master, self._job.layout.spark)
-        self._query = self._started()
+        self._driver = acquire(self._job.grid.cells, self._job.master, self._job.layout.spark)
+        self._begin()
         self._warm_up()
         self._watcher.start()
 
@@ -55,8 +75,9 @@ class SparkRunner:
 
         self._await_end(end)
         self._stopping.set()
-        if self._query is not None:
-            self._query.stop()
+        self._watcher.release()
+        if self._driver is not None:
+            self._halt()
             if self._watcher.is_alive():
                 self._watcher.join(_STOP_S)
             release(self._job.grid.cells)
@@ -65,18 +86,33 @@ class SparkRunner:
         """A cell that ended has written its manifest: then stopping the query interrupts nobody."""
         deadline = time.monotonic() + _STOP_S
         cells = range(self._job.grid.cells)
-        while time.monotonic() < deadline and self._query is not None and self._query.isActive:
+        while time.monotonic() < deadline and self._pulse is not None and not self._pulse.ended.is_set():
             manifests = [read_manifest(self._job.layout.cell(cell)) for cell in cells]
             if all(manifest is not None and manifest.offset >= end for manifest in manifests):
                 return
             time.sleep(0.01)
 
+    def _halt(self) -> None:
+        """Stops the query. A JVM that does not do so in time must not keep this process from ending, nor outlive it."""
+        if self._pulse is None or self._pulse.ended.is_set():
+            return
+        self._pulse.stop()
+        if not self._pulse.ended.wait(_STOP_S) and self._driver is not None:
+            _log.error("the JVM of Spark does not answer: killing it")
+            self._driver.kill()
+
+    def _begin(self) -> None:
+        self._query = self._started()
+        self._began = time.monotonic()
+        self._pulse = Pulse(self._query)
+
     def _started(self) -> Any:
         from headwater.pipeline.spark_cell import SCHEMA, bound
 
+        assert self._driver is not None
         cells = self._job.grid.cells
         clock = (
-            self._session.readStream.format("rate-micro-batch")
+            self._driver.session.readStream.format("rate-micro-batch")
             .option("rowsPerBatch", cells)
             .option("numPartitions", cells)
             .load()
@@ -90,11 +126,12 @@ class SparkRunner:
         )
 
     def _checkpoint(self) -> Any:
-        """A clock that starts anew with every boot: what counts is in the manifests, not in Spark's checkpoint."""
-        path = self._job.layout.spark / f"checkpoint-{self._job.boot}"
+        """A clock that starts anew with every query: what counts is in the manifests, not in Spark's checkpoint. A JVM
+        that was killed may have left one half-written."""
+        self._starts += 1
+        path = self._job.layout.spark / f"checkpoint-{self._job.boot}-{self._starts}"
         for old in self._job.layout.spark.glob("checkpoint-*"):
-            if old != path:
-                shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         return path
 
     def _warm_up(self) -> None:
@@ -112,27 +149,62 @@ class SparkRunner:
             f"expected the cells to run within {_START_S:.0f} s, found none finished", hint="is the machine overloaded?"
         )
 
+    # — the watcher
+
     def _watch(self) -> None:
         while not self._stopping.is_set():
-            try:
-                self._query.awaitTermination()
-            except Exception as error:
-                _log.debug("the streaming query ended: %s", error)
+            pulse = self._pulse
+            assert pulse is not None
+            if pulse.ended.wait(_LOOK_S):
+                self._restart_unless_stopping()
+            elif pulse.silent_s * 1000 > self._job.limits.jvm_silence_ms_max and self._driver is not None:
+                _log.error("%s: killing it", self.failure)
+                self._failure = self.failure
+                self._driver.kill()
+
+    def _restart_unless_stopping(self) -> None:
+        """Whatever goes wrong meanwhile is the reason for the next attempt."""
+        from headwater.pipeline.spark_session import SessionEnded
+
+        try:
             if not self._stopping.is_set():
                 self._restart()
+        except SessionEnded as error:
+            self._give_up(error)
+        except Exception as error:
+            self._failure = _first_line(error)
+            _log.exception("the Spark job could not be started again")
+
+    def _give_up(self, error: HeadwaterError) -> None:
+        """The session was somebody else's, and no other can take its place: all live queries end, with the reason."""
+        self._failure = error.message
+        self.broken = dict.fromkeys(range(self._job.grid.cells), f"{error.message} ({error.hint})")
+        _log.error("%s", error)
+        self._stopping.wait()
 
     def _restart(self) -> None:
-        self._failure = self._reason()
+        from headwater.pipeline.spark_session import renewed
+
+        assert self._driver is not None
+        end = self._driver.end
+        self._failure = end or self._reason()
         self.broken = self._damaged()
         for cell in range(self._job.grid.cells):
             if (expel := verdict(self._job.layout, cell)) is not None:
                 self.on_poison(expel)
         _log.error("the Spark job ended and is started again: %s", self._failure)
-        self._stopping.wait(_BACKOFF_S[min(self.restarts, len(_BACKOFF_S) - 1)])
-        self.restarts += 1
-        if not self._stopping.is_set():
-            self._query = self._started()
-            self._failure = None
+        self._back_off()
+        if self._stopping.is_set():
+            return
+        if end is not None:
+            self._driver = renewed(self._driver, self._job.master, self._job.layout.spark)
+        self._begin()
+        self._failure = None
+
+    def _back_off(self) -> None:
+        """Longer and longer, while it does not run for a while in between."""
+        self._tries = 0 if time.monotonic() - self._began > _WELL_S else self._tries + 1
+        self._stopping.wait(_BACKOFF_S[min(self._tries, len(_BACKOFF_S) - 1)])
 
     def _said(self) -> dict[int, str]:
         """The last words of the cells that failed."""
@@ -149,5 +221,9 @@ class SparkRunner:
         said = self._said()
         if said:
             return "; ".join(said.values())
-        error = self._query.exception()
-        return "no reason given" if error is None else str(error).splitlines()[0][:300]
+        error = None if self._pulse is None else self._pulse.error
+        return "no reason given" if error is None else _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [repr(error)])[0][:300]

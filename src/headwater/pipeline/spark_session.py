@@ -1,13 +1,18 @@
-"""The Spark session: found or made, with the settings that cells want, and quiet.
+"""The Spark session: found or made, with the settings that cells want, and quiet; made anew when its JVM has ended.
 
-Cells hold their slots for minutes, so the local master has four slots more than cells, and retries tasks.
+Cells hold their slots for minutes, so the local master has four slots more than cells, and retries tasks. A session
+that somebody else made is used as it is, and never replaced.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,23 +47,58 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "SPARK_CONNECT_MODE": "0",
 }
+_END_S = 10.0
 _lock = threading.Lock()
 _taken = 0
+_made: Driver | None = None
 
 
-def acquire(cells: int, master: str | None, cache: Path) -> Any:
+class SessionEnded(HeadwaterError):
+    """The session was made by somebody else: no other takes its place."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Driver:
+    """A session and the JVM behind it. `is_ours` where we made it; `process` where the JVM is a child of ours."""
+
+    session: Any
+    process: subprocess.Popen[bytes] | None
+    is_ours: bool
+
+    @property
+    def end(self) -> str | None:
+        """How the JVM ended, if it did; a session that was stopped is of no more use than one without a JVM."""
+        code = None if self.process is None else self.process.poll()
+        if code is not None:
+            return f"the JVM of Spark was ended by {_named(-code)}" if code < 0 else f"the JVM of Spark exited ({code})"
+        try:
+            context = self.session.sparkContext._jsc
+            stopped = context is None or context.sc().isStopped()
+        except Exception:
+            return "the JVM of Spark cannot be reached"
+        return "the Spark session was stopped" if stopped else None
+
+    def kill(self) -> None:
+        """For a JVM that does not answer any more. One that is not ours is left alone."""
+        if self.is_ours and self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def acquire(cells: int, master: str | None, cache: Path) -> Driver:
     """A session with `cells` free slots; refuses where it has too few."""
     global _taken
     with _lock:
-        session = _session(cells, master, cache)
-        slots = session.sparkContext.defaultParallelism
+        driver = _current(cells, master, cache)
+        context = driver.session.sparkContext
+        slots = context.defaultParallelism
         if _taken + cells > slots:
             raise HeadwaterError(
-                f"expected {_taken + cells} task slots for the cells, found {slots} on {session.sparkContext.master}",
+                f"expected {_taken + cells} task slots for the cells, found {slots} on {context.master}",
                 hint="use fewer --cells, or a --master with more slots (each cell holds one)",
             )
         _taken += cells
-        return session
+        return driver
 
 
 def release(cells: int) -> None:
@@ -68,12 +108,43 @@ def release(cells: int) -> None:
         _taken -= cells
 
 
+def renewed(ended: Driver, master: str | None, cache: Path) -> Driver:
+    """A session in place of one that has ended, for all jobs that held slots of it: the first who asks makes it."""
+    if not ended.is_ours:
+        raise SessionEnded(
+            f"the Spark session that Headwater was given has ended: {ended.end}",
+            hint="make a new session, then connect again: live queries resume from the data directory",
+        )
+    with _lock:
+        return _current(_taken, master, cache)
+
+
+def _current(cells: int, master: str | None, cache: Path) -> Driver:
+    global _made
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if _made is not None and _made.end is not None:
+        _discard(_made.session.sparkContext)
+        _made = None
+    active = SparkSession.getActiveSession() if _made is None else None
+    if active is not None:
+        return Driver(active, getattr(SparkContext._gateway, "proc", None), is_ours=False)
+    if _made is None:
+        is_ours = SparkContext._active_spark_context is None
+        try:
+            session = _session(cells, master, cache)
+        except BaseException:
+            if is_ours:
+                _forget_gateway()  # a JVM that died while it was asked to begin would be asked again and again
+            raise
+        _made = Driver(session, getattr(SparkContext._gateway, "proc", None), is_ours)
+    return _made
+
+
 def _session(cells: int, master: str | None, cache: Path) -> Any:
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -83,6 +154,40 @@ def _session(cells: int, master: str | None, cache: Path) -> Any:
     for name, value in {**_SETTINGS, "spark.log.level": "OFF", "spark.sql.warehouse.dir": str(cache)}.items():
         builder = builder.config(name, value)
     return _quietly(builder.getOrCreate)
+
+
+def _discard(context: Any) -> None:
+    """Stops a session of ours without a call to its JVM, which may be gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession, SQLContext
+
+    if SparkContext._active_spark_context in (None, context):  # else somebody has made another since
+        context._jsc = None  # else `stop` would call the JVM
+        context.stop()
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+        _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    """pyspark keeps one JVM for the life of a process: it is made to start another."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait(_END_S)
+        process.stdin.close()
+    with contextlib.suppress(Exception):
+        gateway.close()
+
+
+def _named(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def _quietly(make: Any) -> Any:
