@@ -72,6 +72,8 @@ class Hub:
         self.threads = (self._thread, self._renewing.thread)
 
     def start(self) -> None:
+        for instance in self._windows:  # of earlier lives: their clients could not come back before now
+            self._idle.set(instance, time.monotonic() + _ORPHANED_S)
         self._renewing.start()
         self._thread.start()
 
@@ -256,8 +258,6 @@ class Hub:
                 cell.reader.close()
                 self._pipeline.set_aside_diffs(number)
                 self.cells[number] = CellProgress(SegmentReader(self._pipeline.layout.diffs(number)))
-        for instance in self._windows:
-            self._idle.set(instance, time.monotonic() + _ORPHANED_S)
 
     def _recall(self, cell: CellProgress, report: Report) -> None:
         for event in events_of(report, self._pipeline.gen, self._names):

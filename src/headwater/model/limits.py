@@ -9,18 +9,20 @@ from dataclasses import dataclass
 class Limits:
     """Beside each limit stands what happens at it."""
 
-    frame_bytes_max: int = 8 << 20  # a larger transaction is logged in parts
-    frame_transactions_max: int = 1 << 16  # the frame is closed; the ordinal has 16 bits
+    frame_bytes_max: int = 2 << 20  # a larger transaction is logged in parts
+    frame_transactions_max: int = 1 << 12  # the frame is closed; the ordinal has 16 bits
     segment_bytes_max: int = 64 << 20  # the log goes on in a new segment
     record_bytes_max: int = 64 << 20  # append is refused
     step_records_max: int = 512  # a cell steps with what it has
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
+    step_ms_max: int = 500  # a step that took longer is followed by smaller ones: a backlog comes out bit by bit
     run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
     state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
     open_groups_max: int = 200_000  # of a GROUP BY, about 1 kB each; all are packed, and unpacked when they change
     head_rows_max: int = 1_000_000  # of the frames beneath a LIMIT inside; they are read again when they change
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
     capture_ms_max: int = 30_000  # without a step of the capture; who waits for it is refused, and told why
+    start_ms_max: int = 600_000  # in which nothing moves while Spark starts: it is given up
     jvm_silence_ms_max: int = 60_000  # Spark's JVM is killed and started again; after a sixth of it, that is told
     unsettled_changes_max: int = 1 << 20  # logged since the source last heard of it; it hears at once
     build_bytes_min: int = 2 << 20  # of the rows a new template reads; fewer the cells take in a step of their own

@@ -1,7 +1,7 @@
 """The cell: wait, step, append diffs, manifest, resume. The same loop runs in a thread and in a Spark task.
 
 It holds no query logic (that is the engine's) and decides nothing by clock, load or luck: what it emits is a function
-of the log. The clock tells it only when to write a manifest.
+of the log. The clock tells it only when to write a manifest, and where to end a step.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from headwater.pipeline.activation import rows_at
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
+from headwater.pipeline.pace import Pace
 from headwater.pipeline.pending import Pending
 from headwater.pipeline.poison import expulsions
 from headwater.pipeline.records import (
@@ -93,6 +94,7 @@ class Cell:
         self._emitted = self._last_emitted()
         self._reader = SegmentReader(config.layout.log, self.applied + 1)
         self._pending = Pending()
+        self._pace = Pace(config.limits)
         self._saved_at, self._saved_offset = clock(), self.applied
 
     @property
@@ -107,16 +109,22 @@ class Cell:
 
     def turn(self, timeout_s: float) -> bool:
         """One turn of the loop: take what waits (or wait for it), step, append. False when there was nothing."""
-        records = self._reader.poll(self._budget(), self.config.limits.step_bytes_max)
+        records = self._polled()
         if not records:
+            self._pace.rested()
             self.save_if_due()
             if timeout_s <= 0 or not self._reader.wait(timeout_s):
                 return False
-            records = self._reader.poll(self._budget(), self.config.limits.step_bytes_max)
+            records = self._polled()
         if records:
+            began = self._clock()
             self._take(records)
+            self._pace.took(len(records), sum(len(one.payload) for one in records), self._clock() - began)
             self.save_if_due()
         return bool(records)
+
+    def _polled(self) -> list[Record]:
+        return self._reader.poll(self._budget(), self._pace.bytes_max)
 
     def report(self) -> None:
         """Says how far it is, with nothing new: so that everyone knows of a new epoch or attempt."""
@@ -177,7 +185,7 @@ class Cell:
         the place where something is to end."""
         cuts = (self._emitted, *(one.after for one in self._expulsions))
         ahead = (cut - self._reader.offset + 1 for cut in cuts)
-        return min((self.config.limits.step_records_max, *(records for records in ahead if records > 0)))
+        return min((self._pace.records_max, *(records for records in ahead if records > 0)))
 
     # — one step
 

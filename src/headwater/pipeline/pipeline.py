@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -119,11 +118,10 @@ class Pipeline:
             lambda: self.capture.position,
             lambda: self._turns.floor,
             self._settled,
-            self.release,
+            self._rest,
             self.watch_lag,
         )
-        self._lease = threading.Timer(_LEASE_S, self._expire)
-        self._lease.daemon = True
+        self._expires_at: float | None = None
 
     @property
     def boot(self) -> int:
@@ -159,14 +157,13 @@ class Pipeline:
         self.capture.start()
         self.runner.start()
         self._requery.start()
+        self._expires_at = time.monotonic() + _LEASE_S  # not before: who waits for a slow start may resume after it
         self._retention.start()
-        self._lease.start()
 
     def close(self) -> None:
         """Ends the cells through the log, then lets go of everything."""
         with self._opened:
             self._opened.callback(self.source.close)
-            self._lease.cancel()
             self._beside.stop()
             self._retention.stop()
             self.capture.stop()
@@ -262,6 +259,13 @@ class Pipeline:
     def ended(self, *instances: int) -> None:
         """Nobody is subscribed to them any more."""
         self._living.end(*instances)
+
+    def _rest(self) -> None:
+        """What nobody needs any more ends; what fails is tried again the next time."""
+        if self._expires_at is not None and time.monotonic() >= self._expires_at:
+            self._expire()
+            self._expires_at = None
+        self.release()
 
     def release(self) -> None:
         """Lets go of the templates that nobody has been subscribed to for long: in the log, so in all cells."""

@@ -10,11 +10,14 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.log.head import read_head
 from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.pipeline.manifest import read_manifest
+from headwater.pipeline.patience import Patience
 from headwater.pipeline.poison import verdict
 from headwater.pipeline.records import Expel
 from headwater.pipeline.runner import Job
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.spark_session import Driver
 
 _WARM_BATCHES = 3
-_START_S = 120.0
+_TELL_S = 10.0
 _STOP_S = 10.0
 _LOOK_S = 0.25
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -135,19 +138,46 @@ class SparkRunner:
         return path
 
     def _warm_up(self) -> None:
-        """The first epoch changes are slow because everything is cold: they are made before anybody waits for one."""
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline:
-            progress = self._query.lastProgress
-            if progress is not None and progress["batchId"] >= _WARM_BATCHES:
-                (self._job.layout.spark / f"warm-{self._job.boot}").touch()
-                return
-            if not self._query.isActive:
-                raise HeadwaterError(f"expected the Spark job to run, found it stopped: {self._reason()}")
+        """The first epoch changes are slow because everything is cold: they are made before anybody waits for one.
+
+        Each takes a part of the backlog, if there is one. That may take long: it is given up only when nothing moves.
+        """
+        still_ms = self._job.limits.start_ms_max
+        patience = Patience(still_ms / 1000, _TELL_S, time.monotonic())
+        while (epochs := self._epochs()) < _WARM_BATCHES:
+            now = time.monotonic()
+            if patience.is_over((epochs, *self._signs()), now):
+                raise HeadwaterError(
+                    f"Spark did not start: nothing moved for {still_ms // 1000} s ({self._awaited(epochs)})",
+                    hint="is the machine overloaded, or the Spark session busy with other jobs?",
+                )
+            if patience.is_due(now):
+                _log.warning("Spark is starting: %s", self._awaited(epochs))
             time.sleep(0.05)
-        raise HeadwaterError(
-            f"expected the cells to run within {_START_S:.0f} s, found none finished", hint="is the machine overloaded?"
-        )
+        (self._job.layout.spark / f"warm-{self._job.boot}").touch()
+
+    def _awaited(self, epochs: int) -> str:
+        cells = range(self._job.grid.cells)
+        at = ", ".join(f"cell {cell} at log offset {_offset(self._job.layout.cell(cell))}" for cell in cells)
+        return f"{epochs} of {_WARM_BATCHES} first epochs are over; {at}"
+
+    def _epochs(self) -> int:
+        """How many are over since the query began."""
+        assert self._pulse is not None
+        try:
+            progress = self._query.lastProgress
+        except Exception:
+            progress = None
+        if self._pulse.ended.is_set():
+            raise HeadwaterError(f"expected the Spark job to run, found it stopped: {self._reason()}")
+        return 0 if progress is None else int(progress["batchId"])
+
+    def _signs(self) -> Iterator[object]:
+        """Of every cell: its diffs, and its manifests while it repeats what it had emitted before."""
+        layout = self._job.layout
+        for cell in range(self._job.grid.cells):
+            yield read_head(layout.diffs(cell))
+            yield frozenset(path.name for path in layout.cell(cell).glob("manifest-*"))
 
     # — the watcher
 
@@ -223,6 +253,11 @@ class SparkRunner:
             return "; ".join(said.values())
         error = None if self._pulse is None else self._pulse.error
         return "no reason given" if error is None else _first_line(error)
+
+
+def _offset(cell: Path) -> int:
+    manifest = read_manifest(cell)
+    return 0 if manifest is None else manifest.offset
 
 
 def _first_line(error: BaseException) -> str:
