@@ -92,9 +92,9 @@ def test_a_jvm_that_is_killed_is_started_again_and_nothing_outlives_the_server(s
 
 def kill_daemon(server: Served) -> None:
     """The parent of Spark's Python workers, with them."""
-    daemons = [pid for pid, command in descendants(server.pid).items() if "spark_daemon" in command]
-    before = server.status()["cells"][0]["pid"]
-    os.kill(min(daemons), signal.SIGKILL)
+    [jvm, before] = [jvm_of(server.pid), server.status()["cells"][0]["pid"]]
+    [daemon] = [pid for pid in descendants(server.pid) if pid not in (jvm, before)]
+    os.kill(daemon, signal.SIGKILL)
     eventually(lambda: server.status()["cells"][0]["pid"] != before)
 
 

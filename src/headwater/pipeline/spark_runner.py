@@ -47,6 +47,7 @@ class SparkRunner:
         self._query: Any = None
         self._pulse: Pulse | None = None
         self._failure: str | None = None
+        self._before: tuple[object, ...] = ()  # what the cells had said when the query was started again
         self._starts, self._tries, self._began = 0, 0, 0.0
         self.broken: dict[int, str] = {}
         self._watcher = VitalThread("headwater-spark", self._watch)
@@ -173,11 +174,11 @@ class SparkRunner:
         return 0 if progress is None else int(progress["batchId"])
 
     def _signs(self) -> Iterator[object]:
-        """Of every cell: its diffs, and its manifests while it repeats what it had emitted before."""
+        """Of every cell that it lives: its diffs, and its manifests while it repeats what it had emitted before."""
         layout = self._job.layout
         for cell in range(self._job.grid.cells):
-            yield read_head(layout.diffs(cell))
-            yield frozenset(path.name for path in layout.cell(cell).glob("manifest-*"))
+            manifests = frozenset(path.name for path in layout.cell(cell).glob("manifest-*"))
+            yield read_head(layout.diffs(cell)), manifests
 
     # — the watcher
 
@@ -187,6 +188,8 @@ class SparkRunner:
             assert pulse is not None
             if pulse.ended.wait(_LOOK_S):
                 self._restart_unless_stopping()
+            elif self._failure is not None and self._is_back():
+                self._failure = None
             elif pulse.silent_s * 1000 > self._job.limits.jvm_silence_ms_max and self._driver is not None:
                 _log.error("%s: killing it", self.failure)
                 self._failure = self.failure
@@ -228,8 +231,12 @@ class SparkRunner:
             return
         if end is not None:
             self._driver = renewed(self._driver, self._job.master, self._job.layout.spark)
+        self._before = tuple(self._signs())
         self._begin()
-        self._failure = None
+
+    def _is_back(self) -> bool:
+        """Every cell has said something since the query was started again: only then is all well."""
+        return all(now != before for now, before in zip(self._signs(), self._before, strict=True))
 
     def _back_off(self) -> None:
         """Longer and longer, while it does not run for a while in between."""

@@ -48,6 +48,7 @@ _ENVIRONMENT = {
     "SPARK_CONNECT_MODE": "0",
 }
 _END_S = 10.0
+_EXIT_S = 1.0
 _lock = threading.Lock()
 _taken = 0
 _made: Driver | None = None
@@ -68,15 +69,21 @@ class Driver:
     @property
     def end(self) -> str | None:
         """How the JVM ended, if it did; a session that was stopped is of no more use than one without a JVM."""
-        code = None if self.process is None else self.process.poll()
-        if code is not None:
-            return f"the JVM of Spark was ended by {_named(-code)}" if code < 0 else f"the JVM of Spark exited ({code})"
+        if (code := self._exit_code(0.0)) is not None:
+            return _exited(code)
         try:
             context = self.session.sparkContext._jsc
             stopped = context is None or context.sc().isStopped()
         except Exception:
-            return "the JVM of Spark cannot be reached"
+            code = self._exit_code(_EXIT_S)  # its sockets go first
+            return "the JVM of Spark cannot be reached" if code is None else _exited(code)
         return "the Spark session was stopped" if stopped else None
+
+    def _exit_code(self, timeout_s: float) -> int | None:
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(timeout_s)
+        return None
 
     def kill(self) -> None:
         """For a JVM that does not answer any more. One that is not ours is left alone."""
@@ -184,10 +191,12 @@ def _forget_gateway() -> None:
         gateway.close()
 
 
-def _named(number: int) -> str:
+def _exited(code: int) -> str:
+    if code >= 0:
+        return f"the JVM of Spark exited with status {code}"
     with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
+        return f"the JVM of Spark was ended by {signal.Signals(-code).name}"
+    return f"the JVM of Spark was ended by signal {-code}"
 
 
 def _quietly(make: Any) -> Any:
@@ -203,4 +212,5 @@ def _quietly(make: Any) -> Any:
         os.close(kept)
         os.close(silent)
     session.sparkContext.setLogLevel("OFF")
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # a JVM that ends is told of by us, once
     return session
