@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,9 @@ def exact(rows: list[Row]) -> list[str]:
 
 @tries(200)
 @given(st.lists(ROWS, min_size=1, max_size=6), st.booleans(), st.integers(0, 5))
-def test_each_answer_follows_from_the_one_before(answers: list[list[Row]], ordered: bool, saved_at: int) -> None:
+def test_each_answer_follows_from_the_one_before(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[list[Row]], ordered: bool, saved_at: int
+) -> None:
     outbox = Outbox()
     window = Answers(outbox)
     window.subscribe(7, "t", ordered)
@@ -47,8 +50,9 @@ def test_each_answer_follows_from_the_one_before(answers: list[list[Row]], order
         before = rows
         if tx == saved_at:
             outbox = Outbox()
-            window, document = Answers(outbox), window.save()
-            window.load(document)
+            directory = tmp_path_factory.mktemp("state")
+            window, files = Answers(outbox), window.save(directory)
+            window.load(directory, files)
 
 
 def test_a_changed_row_is_one_update_of_the_changed_column() -> None:

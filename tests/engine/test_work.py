@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,29 @@ def test_a_hundred_thousand_subscriptions_cost_a_change_what_a_hundred_do() -> N
     assert many.gathered == few.gathered == 0
     assert many.rewritten == few.rewritten
     assert few.emitted == many.emitted == 50
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT id, v FROM t WHERE g = 0", "SELECT id, v FROM t WHERE g = 0 ORDER BY v LIMIT 3"]
+)
+def test_what_is_saved_are_the_windows_that_changed(tmp_path: Path, sql: str) -> None:
+    """However many there are, and a window about log n times in all."""
+    counts = []
+    for instances in (100, 3000):
+        flow = opened(sql, 2000, instances)
+        flow.save(tmp_path)
+        before = replace(flow.counters)
+        assert before.saved == instances
+        flow.save(tmp_path)
+        for n in range(40):
+            flow.step({"t": [delta_of(T, [(n + 2, _update(n))])]})
+            flow.take()
+            flow.save(tmp_path)
+        flow.unsubscribe(50)
+        flow.save(tmp_path)
+        counts.append((flow.counters.saved - before.saved, flow.counters.rewritten - before.rewritten))
+    assert [saved for saved, _ in counts] == [41, 41]
+    assert all(rewritten < 41 * 12 for _, rewritten in counts)
 
 
 SELECTIVE: dict[str, Callable[[int], Row]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -159,8 +160,9 @@ class World:
 
     def restart(self) -> None:
         """The window as it is read from what it saved."""
-        self.window, document = Answers(self.outbox), self.window.save()
-        self.window.load(document)
+        with tempfile.TemporaryDirectory() as state:
+            self.window, files = Answers(self.outbox), self.window.save(Path(state))
+            self.window.load(Path(state), files)
 
     def check(self) -> None:
         """The user's query is answered alike; where it is ordered, the effective one says how ties fall."""

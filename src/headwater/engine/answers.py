@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from headwater.engine.changelog import Changelog
 from headwater.engine.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
 from headwater.engine.index import Ending
 from headwater.engine.keyed import Keyed, Keys, Part, Turned
@@ -21,6 +23,7 @@ from headwater.engine.names import Names
 from headwater.engine.order import longest_rising
 from headwater.engine.partners import Renamed
 from headwater.engine.replay import Edit, block_of
+from headwater.engine.work import Work
 from headwater.model.keys import hash_encoded
 from headwater.model.packing import storable, stored
 from headwater.model.value import Row, Type, pack_any, to_array
@@ -52,9 +55,10 @@ class Answered:
 
 
 class Answers:
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, work: Work | None = None) -> None:
         self._outbox = outbox
         self._windows: dict[int, Answered] = {}
+        self._saved = Changelog(work or Work())
 
     def __contains__(self, instance: int) -> bool:
         return instance in self._windows
@@ -63,11 +67,13 @@ class Answers:
         """Opens the window, or shows again what it holds."""
         keyed = Keyed(keys) if keys is not None else None
         window = self._windows.setdefault(instance, Answered(template, ordered, keyed=keyed))
+        self._saved.note(instance)
         if window.seq:
             self._emit_whole(instance, window)
 
     def unsubscribe(self, instance: int) -> None:
-        self._windows.pop(instance, None)
+        if self._windows.pop(instance, None) is not None:
+            self._saved.note(instance)
 
     def answered_at(self, instance: int) -> int | None:
         """The source position that the window is right for; none before the first answer."""
@@ -89,6 +95,7 @@ class Answers:
         if window is None or (parts is not None and not window.seq):
             return  # a part of what is not known yet was asked for somebody who has gone
         window.position = position
+        self._saved.note(instance)
         if window.keyed is not None:
             self._answer_keyed(instance, window, window.keyed, Said(rows, parts, renamed), tx)
         else:
@@ -122,7 +129,8 @@ class Answers:
 
     def close(self, instance: int, tx: int, reason: str, how: Ending = "closed") -> None:
         """Where there is a reason, subscribers are told."""
-        window = self._windows.pop(instance, None)
+        window = self._windows.get(instance)
+        self.unsubscribe(instance)
         if window is not None and reason:
             self._outbox.index.append(Entry(instance, tx, window.seq, how, window.template, reason))
 
@@ -149,12 +157,17 @@ class Answers:
             pool = _pool(rows)
             self._outbox.add(template, block_of(edits, pool, (Type.ANY,) * pool.num_columns))
 
-    def save(self) -> bytes:
-        return msgspec.msgpack.encode([(id, *_saved(one)) for id, one in self._windows.items()])
+    def save(self, directory: Path) -> list[str]:
+        """Writes the windows that have changed since the last time; the files of all of them."""
+        return self._saved.save(self._packed, directory)
 
-    def load(self, document: bytes) -> None:
-        for id, *saved in msgspec.msgpack.decode(document, ext_hook=stored):
-            self._windows[id] = _loaded(*saved)
+    def _packed(self, instance: int) -> bytes | None:
+        window = self._windows.get(instance)
+        return None if window is None else msgspec.msgpack.encode(_saved(window))
+
+    def load(self, directory: Path, files: Iterable[str]) -> None:
+        for instance, packed in self._saved.load(directory, files):
+            self._windows[instance] = _loaded(*msgspec.msgpack.decode(packed, ext_hook=stored))
 
 
 def _saved(one: Answered) -> tuple[object, ...]:

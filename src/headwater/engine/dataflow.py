@@ -18,6 +18,7 @@ import pyarrow as pa
 from headwater.durable import sync_directory
 from headwater.engine.answers import Answers
 from headwater.engine.arrangement import Arrangement
+from headwater.engine.changelog import Changelog
 from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge, since, until
 from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
@@ -45,7 +46,17 @@ from headwater.engine.params import (
 )
 from headwater.engine.program import Program, Seen, identity_of
 from headwater.engine.replay import Replay, outgrown, ranked_of
-from headwater.engine.saved import SavedState, load_runs, read_document, runs_inside, save_runs, saved_state
+from headwater.engine.saved import (
+    SavedState,
+    SavedWindow,
+    load_runs,
+    pack_window,
+    read_document,
+    runs_inside,
+    save_runs,
+    saved_state,
+    unpack_window,
+)
 from headwater.engine.scalar import bucket, padded
 from headwater.engine.selection import Selection
 from headwater.engine.spans import wanted
@@ -98,8 +109,9 @@ class Dataflow:
         self._live: dict[str, Live] = {}
         self._served: dict[tuple[str, tuple[str, ...]], list[Live]] = {}
         self._windows: dict[int, Window] = {}
+        self._saved_windows = Changelog(self.counters)
         self._outbox = Outbox()
-        self.answers = Answers(self._outbox)
+        self.answers = Answers(self._outbox, self.counters)
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -149,7 +161,7 @@ class Dataflow:
         if live is None:
             self.drop(name, tx, reason)
             return
-        for window in [window for window in self._windows.values() if window.group.template == name]:
+        for window in live.params.windows():
             self._end(window, tx, reason)
         self._retire(live)
 
@@ -163,7 +175,7 @@ class Dataflow:
         live = self._live.get(name)
         if live is None:
             return []
-        left = [id for id, window in self._windows.items() if window.group.template == name]
+        left = [window.instance.id for window in live.params.windows()]
         for instance in left:
             self.unsubscribe(instance)
         self._retire(live)
@@ -363,6 +375,7 @@ class Dataflow:
     def unsubscribe(self, instance_id: int) -> None:
         window = self._windows.pop(instance_id, None)
         if window is not None:
+            self._saved_windows.note(instance_id)
             self._live[window.group.template].params.close(window)
 
     def snapshot(self, instance_id: int) -> None:
@@ -528,10 +541,20 @@ class Dataflow:
         files = {place: save_runs(each, directory) for place, each in self._arrangements.items()}
         derived = {name: each.save(directory) for name, each in self._derived.items()}
         counts = self._save_counts(directory)
-        answers = self.answers.save()
+        windows, answers = self._save_windows(directory), self.answers.save(directory)
         share_files(bag for each in self._derived.values() for bag in each.bags())
         spill(self.inside(directory), self._limits.state_bytes_max)
-        return saved_state(self.tables, files, derived, counts, answers, self._live.values(), self._windows.values())
+        return saved_state(self.tables, files, derived, counts, (windows, answers), self._live.values())
+
+    def _save_windows(self, directory: Path) -> list[str]:
+        """Of all windows only those that opened, ended or moved since the last time are written."""
+        for live in self._live.values():
+            self._saved_windows.note(*live.params.take_unsaved())
+        return self._saved_windows.save(self._packed_window, directory)
+
+    def _packed_window(self, instance_id: int) -> bytes | None:
+        window = self._windows.get(instance_id)
+        return None if window is None else pack_window(window)
 
     def _save_counts(self, directory: Path) -> dict[str, list[str]]:
         """The files that say how often each row of a key-less table is there."""
@@ -576,13 +599,18 @@ class Dataflow:
             kept.restore(multiset.tally, directory, counts)
         for sql, widths in state.templates:
             flow._reactivate(sql, widths, directory, state.derived)
-        for instance, seq, prev, names in state.windows:
-            window = flow._open(flow._live[instance.template], instance, seq, prev)
-            window.names = Names(names) if names else NO_NAMES
-            window.group.note()
+        for _, packed in flow._saved_windows.load(directory, state.windows):
+            flow._reopen(unpack_window(packed))
         flow._hydrate_unordered()
-        flow.answers.load(state.answers)
+        flow.answers.load(directory, state.answers)
         return flow
+
+    def _reopen(self, saved: SavedWindow) -> None:
+        live = self._live[saved.instance.template]
+        window = self._open(live, saved.instance, saved.seq, saved.prev)
+        window.names = Names(saved.names) if saved.names else NO_NAMES
+        window.group.note()
+        window.slots.records["unsaved"][window.slot] = False
 
     def _reactivate(self, sql: str, widths: Mapping[str, int], directory: Path, derived: Mapping[str, bytes]) -> None:
         """Bound to its tables as they were: without a key, all columns of a row say which one it is."""

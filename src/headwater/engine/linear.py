@@ -94,8 +94,8 @@ def _spread(params: Params, group: Int64s) -> tuple[Int64s, Int64s]:
 def _entries(template: str, tx: Int64s, window: Int64s, slots: Slots) -> Iterator[Entry]:
     """What `_entered` tells, one by one: cheaper where there are few."""
     for at, slot in sorted(set(zip(tx.tolist(), window.tolist(), strict=True))):
-        instance, seq, _ = slots.records[slot].item()
-        slots.records[slot] = instance, at, seq
+        instance, seq, _, _ = slots.records[slot].item()
+        slots.records[slot] = instance, at, seq, True
         yield Entry(instance, at, seq, "diff", template)
 
 
@@ -110,4 +110,5 @@ def _entered(template: str, tx: Int64s, window: Int64s, slots: Slots) -> Index:
     prev = np.where(again, np.roll(tx, 1), slots.records["seq"][window])
     last = np.append(~again[1:], True)
     slots.records["seq"][window[last]], slots.records["prev"][window[last]] = tx[last], prev[last]
+    slots.records["unsaved"][window] = True
     return Index.diffs(template, slots.records["instance"][window], tx, prev)

@@ -28,7 +28,7 @@ Int64s = npt.NDArray[np.int64]
 SPOILED = 0
 Bools = npt.NDArray[np.bool_]
 
-WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64)])
+WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64), ("unsaved", np.bool_)])
 _KEY_BYTES_MAX = 32  # a longer key is found by its bytes alone
 GROUP = np.dtype(
     [
@@ -62,6 +62,7 @@ class Window:
     @seq.setter
     def seq(self, tx: int) -> None:
         self.slots.records["seq"][self.slot] = tx
+        self.note()
 
     @property
     def prev(self) -> int:
@@ -70,6 +71,10 @@ class Window:
     @prev.setter
     def prev(self, tx: int) -> None:
         self.slots.records["prev"][self.slot] = tx
+
+    def note(self) -> None:
+        """Writes down that it has changed since it was saved."""
+        self.slots.records["unsaved"][self.slot] = True
 
     @property
     def rows(self) -> int:
@@ -186,7 +191,7 @@ class Params:
         return group
 
     def open(self, instance: Instance, group: Group, frame: Frame, seq: int, prev: int) -> Window:
-        slot = self.window_slots.take((instance.id, seq, prev))
+        slot = self.window_slots.take((instance.id, seq, prev, True))
         window = Window(instance, group, frame, self.window_slots, slot)
         group.windows.append(window)
         group.note()
@@ -203,6 +208,17 @@ class Params:
             self.group_slots.give(group.slot)
             if self.selection is not None:
                 self.selection.remove(group.slot)
+
+    def windows(self) -> list[Window]:
+        return [window for group in self.groups.values() for window in group.windows]
+
+    def take_unsaved(self) -> list[int]:
+        """The instances whose windows have changed since this was asked last."""
+        records = self.window_slots.records
+        slots = np.flatnonzero(records["unsaved"])
+        records["unsaved"][slots] = False
+        unsaved: list[int] = records["instance"][slots].tolist()
+        return unsaved
 
     def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
         """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match

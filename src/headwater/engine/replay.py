@@ -289,6 +289,7 @@ class Replay:
         if window.names is NO_NAMES:
             window.names = Names()
         window.names.assign(names)
+        window.note()
 
     def _edit(self, window: Window, tx: int, touch: Touch, old_index: int | None, index: int | None) -> None:
         """None for an index: the row is not in the window there."""
@@ -314,6 +315,7 @@ class Replay:
         if window.names is NO_NAMES:
             window.names = Names()
         self.before = window.names.turn(kept, left, entered)
+        window.note()
 
     def _was(self, id: int) -> int:
         """The name of a row before this transaction."""

@@ -71,23 +71,32 @@ class _Document(msgspec.Struct):
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
-    answers: bytes
     templates: list[tuple[str, Mapping[str, int]]]
-    windows: list[_WindowDocument]
+    windows: list[str]
+    answers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWindow:
+    instance: Instance
+    seq: int
+    prev: int
+    names: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """A document as `load` needs it. `counts` are the files that say how often each row of a key-less table is there. A
-    template is its text, and how many columns the tables of its relation had."""
+    template is its text, and how many columns the tables of its relation had. `windows` and `answers` are files of
+    changelogs."""
 
     tables: list[Table]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
-    answers: bytes
     templates: list[tuple[str, Mapping[str, int]]]
-    windows: list[tuple[Instance, int, int, dict[int, int]]]
+    windows: list[str]
+    answers: list[str]
 
 
 def saved_state(
@@ -95,20 +104,19 @@ def saved_state(
     files: Mapping[Place, list[str]],
     derived: Mapping[str, SavedDerived],
     counts: Mapping[str, list[str]],
-    answers: bytes,
+    changelogs: tuple[list[str], list[str]],
     lives: Iterable[_Live],
-    windows: Iterable[Window],
 ) -> SavedState:
+    """`changelogs`: the files of the windows, and of those that the origin answers."""
     document = _Document(
         [_table_document(table) for table in tables.values()],
         [(table, keys, names) for (table, keys), names in files.items()],
         {name: one.document for name, one in derived.items()},
         dict(counts),
-        answers,
         [(live.template.sql, live.widths) for live in lives],
-        [_window_document(window) for window in windows],
+        *changelogs,
     )
-    every = [*files.values(), *(one.files for one in derived.values()), *counts.values()]
+    every = [*files.values(), *(one.files for one in derived.values()), *counts.values(), *changelogs]
     return SavedState([name for names in every for name in names], msgspec.msgpack.encode(document))
 
 
@@ -117,11 +125,20 @@ def _table_document(table: Table) -> _TableDocument:
     return _TableDocument(table.name, columns, table.key, table.schema_id, table.dialect)
 
 
-def _window_document(window: Window) -> _WindowDocument:
+def pack_window(window: Window) -> bytes:
     one = window.instance
     packed = tuple(pack_any(value) for value in one.values)
     names = window.names.kept
-    return _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev, names)
+    return msgspec.msgpack.encode(
+        _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev, names)
+    )
+
+
+def unpack_window(packed: bytes) -> SavedWindow:
+    read = msgspec.msgpack.decode(packed, type=_WindowDocument)
+    values = tuple(unpack_any(value) for value in read.values)
+    instance = Instance(read.id, read.template, values, read.limit, read.offset)
+    return SavedWindow(instance, read.seq, read.prev, read.names)
 
 
 def read_document(document: bytes) -> Read:
@@ -131,15 +148,10 @@ def read_document(document: bytes) -> Read:
         read.arrangements,
         read.derived,
         read.counts,
-        read.answers,
         read.templates,
-        [(_instance(w), w.seq, w.prev, w.names) for w in read.windows],
+        read.windows,
+        read.answers,
     )
-
-
-def _instance(read: _WindowDocument) -> Instance:
-    values = tuple(unpack_any(value) for value in read.values)
-    return Instance(read.id, read.template, values, read.limit, read.offset)
 
 
 def _table(read: _TableDocument) -> Table:

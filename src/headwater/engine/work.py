@@ -8,9 +8,11 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class Work:
     """`gathered`: rows read from arrangements. `emitted`: edits. `rewritten`: rows copied by merges of runs.
-    `paired`: pairs of a changed row and a group that may want it, by a list or a bound."""
+    `paired`: pairs of a changed row and a group that may want it, by a list or a bound. `saved`: windows written down
+    because they changed."""
 
     gathered: int = 0
     emitted: int = 0
     rewritten: int = 0
     paired: int = 0
+    saved: int = 0

@@ -27,6 +27,7 @@ from headwater.model.schema import Table
 from headwater.pipeline.activation import rows_at
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
+from headwater.pipeline.leases import Leases
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
 from headwater.pipeline.pace import Pace
 from headwater.pipeline.pending import Pending
@@ -84,7 +85,7 @@ class Cell:
         self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=segments, durable=False)
         self._number, self.applied, self._position = 0, 0, 0
         self._ended_boot = 0
-        self._boots: dict[int, int] = {}
+        self._leases = Leases()
         self._strangers: list[Entry] = []
         self._asked: dict[int, int] = {}
         self._positions: dict[int, int] = {}
@@ -140,6 +141,7 @@ class Cell:
         if self.applied == self._saved_offset:
             return
         self._diffs.sync()
+        leases = self._leases.save(self._state)
         saved = self._dataflow.save(self._state)
         self._number += 1
         manifest = Manifest(
@@ -148,8 +150,9 @@ class Cell:
             self._position,
             self.config.grid.cells,
             saved.document,
-            tuple(saved.files),
-            self._boots,
+            (*saved.files, *leases),
+            tuple(leases),
+            self.config.boot,
             self._ended_boot,
         )
         with self._diffs.fence():
@@ -168,11 +171,12 @@ class Cell:
         for manifest in read_manifests(self._directory):
             try:
                 state = Dataflow.load(self._state, manifest.state, partition=partition, limits=self.config.limits)
+                self._leases = Leases.load(self._state, manifest.leases)
             except Corrupt as error:
                 _log.error("manifest %d is passed over: %s", manifest.number, error)
                 continue
             self._number, self.applied, self._position = manifest.number, manifest.offset, manifest.position
-            self._boots, self._ended_boot = dict(manifest.boots), manifest.ended
+            self._ended_boot = manifest.ended
             return state
         return Dataflow(partition=partition, limits=self.config.limits)
 
@@ -357,14 +361,14 @@ class Cell:
             return
         instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
         if self._dataflow.subscribe(instance, tx_of(offset, 0)):
-            self._boots[instance.id] = subscribe.boot
+            self._leases.grant(instance.id, subscribe.boot)
             self._asked.setdefault(instance.id, self._position)
 
     def _answered(self, subscribe: Subscribe) -> None:
         if home(subscribe.template, self.config.grid.queries) == self.config.grid.partition(self.config.number)[0]:
             window = subscribe.template, subscribe.ordered, subscribe.keys
             self._dataflow.answers.subscribe(subscribe.instance, *window)
-            self._boots[subscribe.instance] = subscribe.boot
+            self._leases.grant(subscribe.instance, subscribe.boot)
             known = self._dataflow.answers.answered_at(subscribe.instance)
             self._asked.setdefault(subscribe.instance, self._position if known is None else known)
 
@@ -377,15 +381,15 @@ class Cell:
             self._strangers.append(entry)
 
     def _expire(self, boot: int) -> None:
-        for instance in [one for one, lease in self._boots.items() if lease < boot]:
+        for instance in self._leases.before(boot):
             self._end(instance)
 
     def _release(self, template: str) -> None:
         for instance in self._dataflow.release(template):
-            self._boots.pop(instance, None)
+            self._leases.end(instance)
 
     def _end(self, instance: int) -> None:
-        self._boots.pop(instance, None)
+        self._leases.end(instance)
         self._dataflow.unsubscribe(instance)
         self._dataflow.answers.unsubscribe(instance)
 

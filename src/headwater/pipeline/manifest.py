@@ -16,7 +16,8 @@ from headwater.model.errors import Corrupt
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Everything up to and with log offset `offset` is in `state` and its `files`; `position` is the source's there."""
+    """Everything up to and with log offset `offset` is in `state` and its `files`; `position` is the source's there.
+    `leases` are those of the files that say to which boot each window belongs; `boot` is the last one seen."""
 
     number: int
     offset: int
@@ -24,7 +25,8 @@ class Manifest(msgspec.Struct, frozen=True):
     cells: int
     state: bytes
     files: tuple[str, ...]
-    boots: dict[int, int]
+    leases: tuple[str, ...]
+    boot: int
     ended: int = 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ def save(state: State, directory: Path) -> list[str]:
             return [run.file for run in state.runs if run.file is not None]
         case Memos():
             state.settle()
-            state.runs = [run if run.file else _filed(run, directory) for run in state.runs]
-            return [run.file for run in state.runs if run.file is not None]
+            state.runs, names = save_filed(state.runs, directory)
+            return names
 
 
 def restore(state: State, directory: Path, files: list[str]) -> None:
@@ -44,7 +44,7 @@ def restore(state: State, directory: Path, files: list[str]) -> None:
         case Places():
             state.runs = [_placed_run(directory, name) for name in files]
         case Memos():
-            state.restore([_filed_run(directory, name) for name in files])
+            state.restore(filed_runs(directory, files))
 
 
 def runs_inside(state: State, directory: Path) -> Iterator[Inside]:
@@ -70,6 +70,16 @@ def _batch_of(run: Run | Counted | Placed) -> pa.RecordBatch:
     columns = run.sorted_rows().columns  # by number: the same rows under other names are the same file
     names = ["#hash", "#id", "#weight", *(str(n) for n in range(len(columns)))]
     return pa.RecordBatch.from_arrays([*ours, *columns], names=names)
+
+
+def save_filed(runs: Iterable[Filed], directory: Path) -> tuple[list[Filed], list[str]]:
+    """The runs as they are on disk, and the names of their files."""
+    saved = [run if run.file else _filed(run, directory) for run in runs]
+    return saved, [run.file for run in saved if run.file is not None]
+
+
+def filed_runs(directory: Path, files: Iterable[str]) -> list[Filed]:
+    return [_filed_run(directory, name) for name in files]
 
 
 def _filed(run: Filed, directory: Path) -> Filed:

@@ -23,7 +23,7 @@ from headwater.engine.work import Work
 from headwater.model.keys import Uint64s
 
 M = TypeVar("M")
-_GONE = b""
+GONE = b""
 _PIECE_BYTES = 1024  # of a piece in memory, about, and for each byte that it takes packed
 _BYTES_PER_PACKED = 12
 
@@ -64,7 +64,7 @@ class Memos(Generic[M]):
             hit = run.key[place] == wanted
             pieces = run.packed.take(pa.array(place[hit])).to_pylist()
             for key, packed in zip(wanted[hit].tolist(), pieces, strict=True):
-                if packed != _GONE:
+                if packed != GONE:
                     self._here[key] = self._unpack(packed)
             self._work.gathered += len(pieces)
             wanted = wanted[~hit]
@@ -90,18 +90,13 @@ class Memos(Generic[M]):
         """What has changed becomes a run."""
         self._recent = frozenset(self._changed)
         if self._changed:
-            self.runs.append(self._packed())
+            self.runs = settled([*self.runs, self._packed()], self._work)
             self._changed = set()
-            count = due(self.runs)
-            self._work.rewritten += sum(map(len, self.runs[-count:])) if count > 1 else 0
-            merged = _merged(self.runs[-count:], oldest=count == len(self.runs))
-            self.runs[-count:] = [merged] if len(merged) else []
 
     def _packed(self) -> Filed:
         keys = np.sort(np.fromiter(self._changed, np.uint64, len(self._changed)))
         pieces = [self._here.get(key) for key in keys.tolist()]
-        packed = [_GONE if piece is None else self._pack(piece) for piece in pieces]
-        return Filed(keys, pa.array(packed, pa.large_binary()))
+        return filed(keys, [GONE if piece is None else self._pack(piece) for piece in pieces])
 
     def restore(self, runs: list[Filed]) -> None:
         """Into memos that were just made."""
@@ -126,6 +121,19 @@ class Memos(Generic[M]):
         self._here = {key: piece for key, piece in self._here.items() if not self._is_idle(key)}
 
 
+def filed(keys: Uint64s, packed: list[bytes]) -> Filed:
+    """A run of these; `keys` rise."""
+    return Filed(keys, pa.array(packed, pa.large_binary()))
+
+
+def settled(runs: list[Filed], work: Work) -> list[Filed]:
+    """The same, the newest of them merged where that is due."""
+    count = due(runs)
+    work.rewritten += sum(map(len, runs[-count:])) if count > 1 else 0
+    merged = _merged(runs[-count:], oldest=count == len(runs))
+    return [*runs[:-count], merged] if len(merged) else runs[:-count]
+
+
 def _merged(runs: Sequence[Filed], *, oldest: bool) -> Filed:
     """Of each key the newest. Behind the oldest run nothing is left of what is gone."""
     if len(runs) == 1 and not oldest:
@@ -137,6 +145,6 @@ def _merged(runs: Sequence[Filed], *, oldest: bool) -> Filed:
     newest = order[firsts((key[order],))]
     pieces = packed.take(pa.array(newest)).combine_chunks()
     kept = (
-        np.asarray(pc.not_equal(pieces, pa.scalar(_GONE, pa.large_binary()))) if oldest else np.ones(len(newest), bool)
+        np.asarray(pc.not_equal(pieces, pa.scalar(GONE, pa.large_binary()))) if oldest else np.ones(len(newest), bool)
     )
     return Filed(key[newest][kept], pieces.filter(pa.array(kept)))
