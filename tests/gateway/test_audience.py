@@ -120,6 +120,31 @@ def test_a_wish_outlives_the_connection(tmp_path: Path) -> None:
             eventually(lambda: live.position >= position)
 
 
+def test_what_all_have_left_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows, histories, slots and leases, and the room that they took."""
+    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.0)
+    works = Works(tmp_path, limits=NO_HEARTBEAT)
+    works.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+    session = works.hub.open(Heard())
+    for number in range(200):
+        planned = works.pipeline.plan("SELECT n FROM t WHERE id = ?", [number])
+        works.hub.subscribe(session, f"q{number}", planned)
+    works.run()
+    works.write("INSERT INTO t SELECT value, value FROM json_each('[1, 2, 3, 4, 5]')")
+    works.run()
+    flow, budget = works.cells[0]._dataflow, works.hub._budget
+    [live] = flow._live.values()
+    assert len(flow._windows) == len(live.params.window_slots) == 200 and budget.bytes_held > 0
+    works.hub.close(session)
+    works.run()
+    works.run()
+    assert budget.bytes_held == 0 and not budget._held
+    assert not works.hub._windows and not works.hub._by_instance and not works.hub._idle._heap
+    assert not flow._windows and not works.cells[0]._leases.before(10**9)
+    assert len(live.params.window_slots.records) == len(live.params.group_slots.records) == 1
+    works.close()
+
+
 def test_deadlines_come_in_order_and_only_the_last_of_a_key_counts() -> None:
     deadlines: Deadlines[str] = Deadlines()
     for key, at in (("a", 3.0), ("b", 1.0), ("c", 2.0), ("b", 4.0), ("d", 2.0)):

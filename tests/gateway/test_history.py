@@ -25,6 +25,25 @@ def test_the_oldest_emissions_of_any_window_go_first() -> None:
     assert one.since(1, 7) is None
 
 
+def test_a_window_that_is_gone_weighs_nothing() -> None:
+    gone, stays = History(), History()
+    one = weight_of(diff(1, 0))
+    budget = Budget(10 * one)
+    for seq in range(1, 5):
+        for history in (gone, stays):
+            history.add(diff(seq, seq - 1), 100)
+            budget.add(history, diff(seq, seq - 1))
+    budget.release(gone)
+    assert budget.bytes_held == 4 * one and not gone.emissions
+    for seq in range(5, 11):
+        stays.add(diff(seq, seq - 1), 100)
+        budget.add(stays, diff(seq, seq - 1))
+    assert budget.bytes_held == 10 * one and len(stays.emissions) == 10
+    stays.add(diff(11, 10), 100)
+    budget.add(stays, diff(11, 10))
+    assert budget.bytes_held == 10 * one and len(stays.emissions) == 10
+
+
 def test_a_chain_that_began_anew_is_not_forgotten_for_the_old_ones_sake() -> None:
     history, budget = History(), Budget(3 * weight_of(diff(1, 0)))
     for emission in (diff(1, 0), diff(2, 1), diff(9, 8), diff(10, 9)):

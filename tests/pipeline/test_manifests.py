@@ -33,7 +33,7 @@ def grow(works: Works, start: int, count: int = 5) -> None:
 
 
 def manifest(number: int, offset: int, *files: str) -> Manifest:
-    return Manifest(number, offset, 0, 1, b"", files, (), 1)
+    return Manifest(number, offset, 0, 1, b"", files, ())
 
 
 def test_two_manifests_are_kept_with_the_files_they_need(tmp_path: Path) -> None:

@@ -377,6 +377,8 @@ class Dataflow:
         if window is not None:
             self._saved_windows.note(instance_id)
             self._live[window.group.template].params.close(window)
+            if not self._windows:
+                self._windows.clear()  # which lets go of the room for those that were there
 
     def snapshot(self, instance_id: int) -> None:
         """The full result again, under the seq and prev of the last emission."""

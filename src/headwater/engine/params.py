@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -208,6 +209,14 @@ class Params:
             self.group_slots.give(group.slot)
             if self.selection is not None:
                 self.selection.remove(group.slot)
+        if not self.groups:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The room for those that were there."""
+        self.groups.clear()
+        self.by_slot.clear()
+        self._hash, self._slot, self._behind = np.zeros(0, np.uint64), np.zeros(0, np.int64), 0
 
     def windows(self) -> list[Window]:
         return [window for group in self.groups.values() for window in group.windows]
@@ -285,6 +294,7 @@ def encode_instance(template: Template, instance: Instance, table: Table) -> byt
     return encode_row(instance.keyed(template), [table.column(name).collation for name in template.keys])
 
 
+@lru_cache(maxsize=1024)
 def partition_salt(table: str, keys: tuple[str, ...]) -> int:
     return hash_encoded(encode_row((table, *keys), ("BINARY",) * (1 + len(keys))))
 
@@ -294,6 +304,8 @@ def partition_of(template: Template, instance: Instance, partitions: int) -> int
 
     Texts are folded as NOCASE does, so that values equal by either collation live together.
     """
+    if partitions == 1:
+        return 0
     if not template.keys:
         return home_of(template, partitions)
     values = instance.keyed(template)

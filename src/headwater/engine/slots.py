@@ -19,6 +19,9 @@ class Slots:
         self._free: list[int] = []
         self._taken = 0
 
+    def __len__(self) -> int:
+        return self._taken - len(self._free)
+
     def take(self, record: tuple[object, ...]) -> int:
         if self._free:
             slot = self._free.pop()
@@ -32,3 +35,5 @@ class Slots:
     def give(self, slot: int) -> None:
         self.records[slot] = np.zeros((), self.records.dtype)
         self._free.append(slot)
+        if len(self._free) == self._taken:
+            self.records, self._free, self._taken = self.records[:1].copy(), [], 0

@@ -31,9 +31,13 @@ class Deadlines(Generic[Key]):
     def set(self, key: Key, at: float) -> None:
         self._at[key] = at
         heappush(self._heap, (at, next(self._number), key))
+        self._tidy()
 
     def drop(self, key: Key) -> None:
         self._at.pop(key, None)
+        self._tidy()
+
+    def _tidy(self) -> None:
         if len(self._heap) > 2 * len(self._at) + _STALE_MIN:
             self._heap = [(at, next(self._number), each) for each, at in self._at.items()]
             self._heap.sort()
@@ -46,4 +50,6 @@ class Deadlines(Generic[Key]):
             if self._at.get(key) == at:
                 del self._at[key]
                 found.append(key)
+        if not self._at:
+            self._at, self._heap = {}, []  # without the room for those that were there
         return found

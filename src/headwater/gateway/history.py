@@ -17,9 +17,13 @@ _VALUE_BYTES = 50
 
 @dataclass(slots=True, eq=False)
 class History:
-    """The last emissions of an instance, oldest first, each following from the one before."""
+    """The last emissions of an instance, oldest first, each following from the one before. `held` and `held_bytes` are
+    what the budget counts of it."""
 
     emissions: deque[Diff | Swap] = field(default_factory=deque)
+    held: int = 0
+    held_bytes: int = 0
+    gone: bool = False
 
     def add(self, emission: Diff | Swap, most: int) -> None:
         if self.emissions and self.emissions[-1].seq != emission.prev:
@@ -49,15 +53,36 @@ class Budget:
     bytes_max: int
     bytes_held: int = 0
     _held: deque[tuple[History, int, int]] = field(default_factory=deque)  # whose, which, how heavy
+    _stale: int = 0  # of these, those of windows that are gone
 
     def add(self, history: History, emission: Diff | Swap) -> None:
         weight = weight_of(emission)
         self._held.append((history, emission.seq, weight))
-        self.bytes_held += weight
+        self._count(history, 1, weight)
         while self.bytes_held > self.bytes_max:
             oldest, seq, freed = self._held.popleft()
-            oldest.forget(seq)
-            self.bytes_held -= freed
+            if oldest.gone:
+                self._stale -= 1
+            else:
+                oldest.forget(seq)
+                self._count(oldest, -1, -freed)
+
+    def _count(self, history: History, emissions: int, weight: int) -> None:
+        history.held += emissions
+        history.held_bytes += weight
+        self.bytes_held += weight
+
+    def release(self, history: History) -> None:
+        """Its window is gone: it weighs nothing any more, and what it held is let go."""
+        if history.gone:
+            return
+        history.gone = True
+        history.emissions.clear()
+        self._stale += history.held
+        self.bytes_held -= history.held_bytes
+        if 2 * self._stale > len(self._held):
+            self._held = deque(one for one in self._held if not one[0].gone)
+            self._stale = 0
 
 
 def weight_of(emission: Diff | Swap) -> int:

@@ -23,6 +23,7 @@ from headwater.log.record import offset_of
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Diff, Emission
 from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resync
+from headwater.model.memory import trim_memory
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
 from headwater.plan.planner import Planned
@@ -34,6 +35,7 @@ _WAIT_S = 0.25
 _LINGER_S = 5.0
 _PATIENCE_S = 60.0  # for who waits for a position; later it is heard of with the heartbeat
 _ORPHANED_S = 60.0
+_TRIM_WINDOWS = 1000  # so many that went; then what they held goes back to the system
 _BROKEN_HINT = "the log is damaged: restore it from a backup, or start with a fresh data directory"
 _log = logging.getLogger("headwater.hub")
 
@@ -64,7 +66,7 @@ class Hub:
         self._awaiting: set[Session] = set()
         self._heartbeats: Deadlines[Session] = Deadlines()
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
-        self.subscriptions = self.sessions_moved = 0
+        self.subscriptions = self.sessions_moved = self._expired = 0
         self._broken: set[int] = set()
         self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
         self._stop = threading.Event()
@@ -195,7 +197,7 @@ class Hub:
     def _refused(self, planned: Planned, reason: str) -> None:
         """A window that does not begin: whoever waits for it is told why."""
         with self._lock:
-            self._windows.pop(planned.instance.id, None)
+            self._forget(planned.instance.id)
             for subscription in list(self._by_instance.get(planned.instance.id, ())):
                 self._closer(subscription, reason)()
 
@@ -307,7 +309,7 @@ class Hub:
         self._broken.add(number)
         for session in list(self._sessions):
             for subscription in [one for one in session.subscriptions.values() if one.cell == number]:
-                self._windows.pop(subscription.planned.instance.id, None)
+                self._forget(subscription.planned.instance.id)
                 self._closer(subscription, reason)()
 
     def _take(self, cell: CellProgress, report: Report) -> None:
@@ -386,7 +388,7 @@ class Hub:
             self._pipeline.subscribe(*{one.planned.instance.id: one.planned for one in subscriptions}.values())
         except HeadwaterError as error:
             for subscription in subscriptions:
-                self._windows.pop(subscription.planned.instance.id, None)
+                self._forget(subscription.planned.instance.id)
                 self._closer(subscription, error.message)()
 
     def interrupt(self, session: Session, then: Callable[[], None]) -> list[str]:
@@ -483,7 +485,7 @@ class Hub:
             self._over(window)
 
     def _over(self, window: Window) -> None:
-        self._windows.pop(window.instance, None)
+        self._forget(window.instance)
         self._idle.drop(window.instance)
         self._pipeline.ended(window.instance)
 
@@ -577,9 +579,21 @@ class Hub:
     def _expire(self) -> None:
         gone = self._idle.due(time.monotonic())
         for instance in gone:
-            self._windows.pop(instance, None)
+            self._forget(instance)
         if gone:
             self._pipeline.unsubscribe(*gone)
+            self._expired += len(gone)
+        if self._expired >= _TRIM_WINDOWS and not self._idle:
+            self._expired = 0
+            for held in (self._windows, self._by_instance):
+                if not held:
+                    held.clear()  # which lets go of the room for those that were there
+            trim_memory()
+
+    def _forget(self, instance: int) -> None:
+        window = self._windows.pop(instance, None)
+        if window is not None:
+            self._budget.release(window.history)
 
 
 def _failing(subscription: Subscription, reason: str) -> Callable[[], None]:

@@ -23,6 +23,7 @@ from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import Corrupt, Poisoned
 from headwater.model.limits import DEFAULT, Limits
+from headwater.model.memory import trim_memory
 from headwater.model.schema import Table
 from headwater.pipeline.activation import rows_at
 from headwater.pipeline.grid import Grid
@@ -51,6 +52,7 @@ from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Instance, Template
 
 _DIFF_SEGMENTS = 8
+_TRIM_WINDOWS = 1000  # so many that ended; then what they held goes back to the system
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
 _MISTAKE = "Headwater failed at this query, by a mistake of ours"
 _log = logging.getLogger("headwater.cell")
@@ -88,6 +90,7 @@ class Cell:
         self._leases = Leases()
         self._strangers: list[Entry] = []
         self._asked: dict[int, int] = {}
+        self._ends = 0
         self._positions: dict[int, int] = {}
         self._dataflow = self._restore()
         self._expulsions = expulsions(config.layout, config.number, self.applied)
@@ -152,7 +155,6 @@ class Cell:
             saved.document,
             (*saved.files, *leases),
             tuple(leases),
-            self.config.boot,
             self._ended_boot,
         )
         with self._diffs.fence():
@@ -210,6 +212,9 @@ class Cell:
             self._emitted = self.applied
         self._positions.clear()
         self._asked.clear()
+        if self._ends >= _TRIM_WINDOWS:
+            self._ends = 0
+            trim_memory()
 
     def _expel(self, first: int) -> None:
         """Ends what the cell cannot get past, as the log says: just before the records it failed at."""
@@ -389,6 +394,7 @@ class Cell:
             self._leases.end(instance)
 
     def _end(self, instance: int) -> None:
+        self._ends += 1
         self._leases.end(instance)
         self._dataflow.unsubscribe(instance)
         self._dataflow.answers.unsubscribe(instance)

@@ -28,6 +28,8 @@ class Leases:
     def end(self, instance: int) -> None:
         if self._boots.pop(instance, None) is not None:
             self._saved.note(instance)
+            if not self._boots:
+                self._boots.clear()  # which lets go of the room for those that were there
 
     def before(self, boot: int) -> list[int]:
         """The windows of earlier boots."""

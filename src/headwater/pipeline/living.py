@@ -36,6 +36,8 @@ class Living:
                 if template is not None:
                     self._instances[template].discard(instance)
                     self.rest(template)
+            if not self._template:
+                self._template.clear()  # which lets go of the room for those that were there
 
     def rest(self, *templates: str) -> None:
         """Those of them that nobody is subscribed to may go, a while from now."""

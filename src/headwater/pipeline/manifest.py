@@ -17,7 +17,7 @@ from headwater.model.errors import Corrupt
 
 class Manifest(msgspec.Struct, frozen=True):
     """Everything up to and with log offset `offset` is in `state` and its `files`; `position` is the source's there.
-    `leases` are those of the files that say to which boot each window belongs; `boot` is the last one seen."""
+    `leases` are those of the files that say to which boot each window belongs."""
 
     number: int
     offset: int
@@ -26,7 +26,6 @@ class Manifest(msgspec.Struct, frozen=True):
     state: bytes
     files: tuple[str, ...]
     leases: tuple[str, ...]
-    boot: int
     ended: int = 0
 
 
