@@ -16,9 +16,10 @@ import pytest
 
 import headwater
 from headwater.model.emission import Diff, Emission
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.memory import MemoryMoment
 from headwater.sources.source import Answer, Params
-from headwater.sources.sqlite_origin import SqliteMoment, SqliteOrigin
+from headwater.sources.sqlite import SqliteMoment, SqliteSource
 from tests.fuzz.postgres.oracle import Journal, journal, repeat, watch
 from tests.fuzz.postgres.writers import Connection, run
 from tests.pipeline.test_faults import kill_server, open_position
@@ -176,19 +177,23 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.parts: list[int] = []
         self.wholes: list[int] = []
-        query, part = SqliteOrigin.query, SqliteMoment.query
+        query, part = SqliteSource.query, SqliteMoment.query
 
-        def whole(source: SqliteOrigin, sql: str, params: Params = ()) -> Answer:
-            answer = query(source, sql, params)
+        def whole(
+            source: SqliteSource, sql: str, params: Params = (), cancellation: Cancellation | None = None
+        ) -> Answer:
+            answer = query(source, sql, params, cancellation)
             self.wholes.append(len(answer.rows))
             return answer
 
-        def some(moment: SqliteMoment, sql: str, params: Params = ()) -> Answer | None:
-            answer = part(moment, sql, params)
+        def some(
+            moment: SqliteMoment, sql: str, params: Params = (), cancellation: Cancellation | None = None
+        ) -> Answer | None:
+            answer = part(moment, sql, params, cancellation)
             self.parts.append(len(answer.rows) if answer is not None else 0)
             return answer
 
-        monkeypatch.setattr(SqliteOrigin, "query", whole)
+        monkeypatch.setattr(SqliteSource, "query", whole)
         monkeypatch.setattr(SqliteMoment, "query", some)
 
 
@@ -301,10 +306,12 @@ def test_a_moment_that_passes_is_asked_whole(monkeypatch: pytest.MonkeyPatch) ->
         live = db.query("SELECT id, date(t) AS d FROM o", live=True)
         query = MemoryMoment.query
 
-        def interrupted(moment: MemoryMoment, sql: str, params: Params = ()) -> Answer | None:
+        def interrupted(
+            moment: MemoryMoment, sql: str, params: Params = (), cancellation: Cancellation | None = None
+        ) -> Answer | None:
             moment.source.execute("INSERT INTO o (t) VALUES ('2024-01-02')")
             monkeypatch.setattr(MemoryMoment, "query", query)
-            return query(moment, sql, params)
+            return query(moment, sql, params, cancellation)
 
         monkeypatch.setattr(MemoryMoment, "query", interrupted)
         assert live.wait(db.execute("INSERT INTO o VALUES (1, '2024-01-01')"))

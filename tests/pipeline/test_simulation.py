@@ -130,7 +130,7 @@ class Simulation:
 
     def alter(self) -> None:
         table = self.chance.choice("abc")
-        columns = self.works.source.query(f"SELECT name FROM pragma_table_info('{table}')", ()).rows
+        columns = [name for one in self.works.source.tables() if one.name == table for name in one.names]
         if len(columns) < 6:
             self.works.write(f"ALTER TABLE {table} ADD COLUMN more{len(columns)} INTEGER DEFAULT 7")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.memory import MemorySource
 from headwater.sources.source import Answer, Params
 from tests.support.answered import Query, check_answers
@@ -40,9 +41,9 @@ def test_it_is_asked_again_only_when_something_it_reads_changes(
     asked: list[str] = []
     query = MemorySource.query
 
-    def counted(self: MemorySource, sql: str, params: Params = ()) -> Answer:
+    def counted(self: MemorySource, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         asked.append(sql)
-        return query(self, sql, params)
+        return query(self, sql, params, cancellation)
 
     monkeypatch.setattr(MemorySource, "query", counted)
     with headwater.connect("memory://masks", runner="inline", data_dir=tmp_path) as db:

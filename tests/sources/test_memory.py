@@ -75,7 +75,8 @@ def test_forget_and_detach(memory: MemorySource, monkeypatch: pytest.MonkeyPatch
     memory.capture("t")
     memory.executemany("INSERT INTO t(a) VALUES (?)", [(str(number),) for number in range(10)])
     memory.forget(memory.position())
-    assert memory.query("SELECT count(*) FROM _headwater_log").rows == [(1,)]
+    with memory._reading() as db:
+        assert db.execute("SELECT count(*) FROM _headwater_log").fetchall() == [(1,)]
     assert "table _headwater_log" in memory.detach()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.errors import PermissionDenied, SqlError, UnsupportedQuery
 from headwater.sources.memory import MemorySource
 
 
@@ -22,6 +22,7 @@ def source() -> MemorySource:
     [
         ("SELECT x FROM a", ("x",), {"a": {"x"}}),
         ("SELECT count(*) AS n FROM a", ("n",), {"a": {""}}),
+        ("SELECT count(*) AS n FROM A", ("n",), {"a": {""}}),
         ("SELECT a.x, b.id FROM a JOIN b ON b.a = a.id", ("x", "id"), {"a": {"id", "x"}, "b": {"a", "id"}}),
         ("SELECT * FROM v", ("x",), {"a": {"x", "y"}}),
         ("WITH c AS (SELECT y FROM a) SELECT y + 1 AS z FROM c;", ("z",), {"a": {"y"}}),
@@ -61,9 +62,11 @@ def test_two_columns_of_one_name_are_refused(source: MemorySource) -> None:
 
 def test_a_virtual_table_cannot_be_watched_but_json_each_is_only_its_arguments(source: MemorySource) -> None:
     source.execute("CREATE VIRTUAL TABLE notes USING fts5(body)")
-    for sql in ("SELECT body FROM notes", "SELECT name FROM pragma_table_list"):
+    for sql in ("SELECT body FROM notes", "SELECT count(*) AS n FROM NOTES", "SELECT c0 FROM notes_content"):
         with pytest.raises(UnsupportedQuery, match="cannot be watched"):
             source.reads(sql)
+    with pytest.raises(PermissionDenied, match="pragma_table_list is no table or view"):
+        source.reads("SELECT name FROM pragma_table_list")
     assert source.reads("SELECT e.value AS v FROM a, json_each(a.x) e").tables == {"a": frozenset({"x"})}
 
 

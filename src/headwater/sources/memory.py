@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Moment, Params
 from headwater.sources.sqlite_decode import Decoder, Item
 from headwater.sources.sqlite_origin import SqliteOrigin, SqliteSnapshot, read_log
@@ -152,8 +153,8 @@ class MemoryMoment:
     source: MemorySource
     position: int
 
-    def query(self, sql: str, params: Params = ()) -> Answer | None:
-        answer = self.source.query(sql, params)
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
+        answer = self.source.query(sql, params, cancellation)
         return answer if answer.position == self.position else None
 
 

@@ -17,6 +17,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
+from headwater.sources.cancellation import Cancellation
 
 Params = Sequence[Value] | Mapping[str, Value]
 
@@ -86,7 +87,7 @@ class Moment(Protocol):
 
     @property
     def position(self) -> int: ...
-    def query(self, sql: str, params: Params = ()) -> Answer | None:
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
         """Any SELECT, answered as of the position; None where the origin has gone on and cannot tell any more."""
 
 
@@ -142,8 +143,9 @@ class Source(Protocol):
     def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
         """A captured table in one consistent read, in batches of at most `rows_max` rows."""
 
-    def query(self, sql: str, params: Params = ()) -> Answer:
-        """Any SELECT, answered by the origin at its now."""
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
+        """A SELECT on the user's tables and views, answered by the origin at its now; `PermissionDenied` where it wants
+        more. `LimitExceeded` past the time limit of the cancellation, which has a default."""
 
     def moment(self) -> AbstractContextManager[Moment]:
         """Now, held still: while it is, the changes up to its position may be waited for. To be left soon."""

@@ -12,17 +12,24 @@ import sqlite3
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from headwater.doorbell import Doorbell
 from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
+from headwater.sources.cancellation import Cancellation
+from headwater.sources.source import Answer, Moment, Params, Reads
 from headwater.sources.sqlite_decode import Decoder, Item
-from headwater.sources.sqlite_origin import SqliteOrigin, read_log, source_error
+from headwater.sources.sqlite_origin import SqliteOrigin, read_log
 from headwater.sources.sqlite_pins import Pins
+from headwater.sources.sqlite_pool import Pool, Process
+from headwater.sources.sqlite_question import source_error
+from headwater.sources.sqlite_reads import answer_of, reads_of
 from headwater.sources.sqlite_triggers import POSITION
 from headwater.sources.sqlite_wal import WalReader
 
@@ -44,6 +51,7 @@ class SqliteSource(SqliteOrigin):
         digest = hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()
         self.name = f"{self.path.stem}-{digest}"
         self._readers: list[sqlite3.Connection] = []
+        self.questions = Pool(self.path)
         self._writer_lock = threading.RLock()
         self._polling, self._listening = threading.Lock(), threading.Lock()
         self._closed = False
@@ -182,6 +190,24 @@ class SqliteSource(SqliteOrigin):
             self._pins.tick()
             self._tick_at_s = time.monotonic() + LOOK_MAX_S
 
+    # Questions: by processes that may die of them
+
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
+        with self.questions.lent() as process:
+            return answer_of(*process.ask(cancellation or Cancellation(), "ask", sql, _plain(params)))
+
+    def reads(self, sql: str, params: Params = ()) -> Reads:
+        with self.questions.lent() as process:
+            [described] = process.ask(Cancellation(), "describe", sql, _plain(params))
+            return reads_of(described)
+
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        with self.questions.lent() as process:
+            [position] = process.ask(Cancellation(), "begin")
+            yield SqliteMoment(process, position)
+            process.leave()
+
     # The rest
 
     def notes(self) -> tuple[str, ...]:
@@ -193,6 +219,7 @@ class SqliteSource(SqliteOrigin):
         )
 
     def close(self) -> None:
+        self.questions.close()
         with self._polling, self._listening, self._writer_lock:
             self._closed = True
             self._pins.close()
@@ -275,6 +302,22 @@ class SqliteSource(SqliteOrigin):
         except OSError:
             return None
         return found.st_dev, found.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteMoment:
+    """A read transaction in a process of its own."""
+
+    process: Process
+    position: int
+
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
+        return answer_of(*self.process.ask(cancellation or Cancellation(), "ask", sql, _plain(params)))
+
+
+def _plain(params: Params) -> Any:
+    """As they are sent to a process."""
+    return dict(params) if isinstance(params, Mapping) else tuple(params)
 
 
 def _schema_version(db: sqlite3.Connection) -> int:

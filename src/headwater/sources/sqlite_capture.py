@@ -21,6 +21,8 @@ from typing import Any
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any
+from headwater.sources.sqlite_position import installed as installed
+from headwater.sources.sqlite_position import position as position
 from headwater.sources.sqlite_schema import (
     OURS,
     Field,
@@ -69,20 +71,6 @@ class Capture:
 
 
 # Reading
-
-
-def installed(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (LOG,)).fetchone() is not None
-
-
-def position(db: sqlite3.Connection) -> int:
-    """The last seq. The last row of the log is never pruned."""
-    try:
-        return int(db.execute(f"SELECT max(seq) FROM {LOG}").fetchone()[0] or 0)
-    except sqlite3.OperationalError:
-        if installed(db):
-            raise
-        return 0
 
 
 def captures(db: sqlite3.Connection) -> dict[int, Capture]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.sources import sqlite_capture as capturing
 from headwater.sources.doctor import EVERYTHING, Finding, Scope, State
-from headwater.sources.sqlite_origin import source_error
+from headwater.sources.sqlite_question import source_error
 from headwater.sources.sqlite_schema import table_names
 from headwater.sources.sqlite_triggers import LOG
 

@@ -11,38 +11,29 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
-from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.sources import sqlite_capture as capturing
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Moment, Params, Reads, Snapshot
 from headwater.sources.sqlite_decode import Decoder, text_or_garbled
-from headwater.sources.sqlite_reads import reads_of
+from headwater.sources.sqlite_guard import Relations
+from headwater.sources.sqlite_question import answer, compile_only, describe, speaking
+from headwater.sources.sqlite_reads import answer_of, reads_of
 from headwater.sources.sqlite_schema import Shape, declared_type, default_of, quoted, read_shape, table_names
 from headwater.sources.sqlite_triggers import LOG
 from headwater.sources.writing import Writing
 
 PRUNE_ROWS_MIN = 4096  # fewer are not worth a transaction
 PRUNE_ROWS_MAX = 4096  # of one transaction: writers wait meanwhile
-_ENVIRONMENT = {
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_SCHEMA,
-}
+_PROGRESS_STEPS = 10_000
 
 
 class SqliteOrigin(Writing):
@@ -54,6 +45,7 @@ class SqliteOrigin(Writing):
     def __init__(self) -> None:
         self._settling = threading.Lock()  # while the types of a new capture are found; taken before the other one
         self._capturing = threading.RLock()
+        self._relations = Relations()
         self._pruned = 0
         self._stale = True  # captures have changed since the decoder read them
         self._verified = -1  # until there every capture is known to have fitted its table
@@ -119,22 +111,21 @@ class SqliteOrigin(Writing):
     def snapshot(self, table: str, rows_max: int = 8192) -> Snapshot:
         return SqliteSnapshot(self._reading(), table, rows_max)
 
-    def query(self, sql: str, params: Params = ()) -> Answer:
-        with self._reading() as db:
-            return answered(db, sql, params)
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
+        with self._reading() as db, _interruptible(db, cancellation or Cancellation()):
+            return answer_of(capturing.position(db), *answer(db, self._relations, sql, params))
 
-    @contextmanager
-    def moment(self) -> Iterator[Moment]:
-        with self._reading() as db:
-            yield SqliteMoment(db, capturing.position(db))
+    @abstractmethod
+    def moment(self) -> AbstractContextManager[Moment]: ...
 
     def prepare(self, sql: str) -> None:
-        with self._reading() as db, _speaking(sql):
-            db.execute(f"EXPLAIN {sql}", [None] * _parameters(db, sql))
+        """It is SQL of our own making: here."""
+        with self._reading() as db:
+            compile_only(db, Relations(), sql)
 
     def reads(self, sql: str, params: Params = ()) -> Reads:
-        with self._reading() as db:
-            return reads_of(db, sql, params)
+        with self._reading() as db, _interruptible(db, Cancellation()):
+            return reads_of(describe(db, self._relations, sql, params))
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteWrites]:
@@ -216,17 +207,6 @@ class SqliteOrigin(Writing):
                 decoder.captures = capturing.captures(db)
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteMoment:
-    """A read transaction."""
-
-    db: sqlite3.Connection
-    position: int
-
-    def query(self, sql: str, params: Params = ()) -> Answer | None:
-        return answered(self.db, sql, params)
-
-
 class SqliteWrites:
     """Statements inside the transaction that `transaction()` holds open."""
 
@@ -235,11 +215,11 @@ class SqliteWrites:
         self.position = 0
 
     def execute(self, sql: str, params: Params = ()) -> None:
-        with _speaking(sql):
+        with speaking(sql):
             self._db.execute(sql, params)
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
-        with _speaking(sql):
+        with speaking(sql):
             self._db.executemany(sql, rows)
 
 
@@ -287,14 +267,17 @@ class SqliteSnapshot:
         self.close()
 
 
-def answered(db: sqlite3.Connection, sql: str, params: Params) -> Answer:
-    """Inside a read transaction: the rows and the position are of one state."""
-    with _speaking(sql):
-        cursor = db.execute(sql, params)
-        if cursor.description is None:
-            raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
-        columns = tuple(column[0] for column in cursor.description)
-        return Answer(columns, cursor.fetchall(), capturing.position(db))
+@contextmanager
+def _interruptible(db: sqlite3.Connection, cancellation: Cancellation) -> Iterator[None]:
+    """Ends a statement that takes too long or is not wanted any more, between two steps of SQLite's machine."""
+    db.set_progress_handler(lambda: cancellation.is_over, _PROGRESS_STEPS)
+    try:
+        yield
+    except SqlError:
+        cancellation.check()
+        raise
+    finally:
+        db.set_progress_handler(None, 0)
 
 
 def declared_table(shape: Shape) -> Table:
@@ -326,45 +309,6 @@ def read_log(db: sqlite3.Connection, after: int, upto: int) -> list[tuple[Any, .
         return db.execute(sql, (after, upto)).fetchall()
     finally:
         db.text_factory = str
-
-
-def source_error(error: sqlite3.Error, what: str) -> SourceError:
-    """SQLite's words, and what to do about them."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    hints = {
-        sqlite3.SQLITE_BUSY: "another connection holds a write transaction open for too long; let it commit",
-        sqlite3.SQLITE_READONLY: "make the file and its directory writable for this process",
-        sqlite3.SQLITE_CANTOPEN: "check that the path exists and may be opened by this process",
-        sqlite3.SQLITE_NOTADB: "give the path of an SQLite database",
-        sqlite3.SQLITE_CORRUPT: "check the file with PRAGMA integrity_check",
-    }
-    return SourceError(f"{what}: {error}", hint=hints.get(code))
-
-
-@contextmanager
-def _speaking(sql: str) -> Iterator[None]:
-    """Errors of the user's statement in the origin's words."""
-    try:
-        yield
-    except HeadwaterError:
-        raise
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _ENVIRONMENT and isinstance(error, sqlite3.Error):
-            raise source_error(error, "the database did not take the statement") from error
-        raise SqlError(str(error), sql=sql) from error
-    except (OverflowError, UnicodeError, ValueError) as error:
-        raise SqlError(f"a value or the SQL cannot be passed to SQLite: {error}", sql=sql) from error
-
-
-def _parameters(db: sqlite3.Connection, sql: str) -> int:
-    """How many values the statement wants bound: the driver says it only in its complaint."""
-    try:
-        db.execute(f"EXPLAIN {sql}")
-    except sqlite3.ProgrammingError as error:
-        words = str(error).replace(",", " ").split()
-        return int(words[words.index("uses") + 1]) if "uses" in words else 0
-    return 0
 
 
 def _utf8_hint(error: Exception) -> str | None:

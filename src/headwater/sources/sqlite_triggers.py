@@ -19,9 +19,9 @@ AFTER trigger goes on to update the row.
 
 from __future__ import annotations
 
+from headwater.sources.sqlite_position import LOG as LOG
 from headwater.sources.sqlite_schema import Field, Shape, Term, UniqueKey, quoted
 
-LOG = "_headwater_log"
 WATCHED = "_headwater_replaced"
 POSITION = "_headwater_position"
 WATCHED_MAX = 16  # the newest stay; a statement watches one row for each unique key, and only triggers nest statements

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
+from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.binding import bound
 from headwater.sources.postgres.captured import Captured
@@ -28,7 +29,15 @@ from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of, relations_of
-from headwater.sources.postgres.sessions import Connection, Sessions, answered, speaking, told
+from headwater.sources.postgres.sessions import (
+    Connection,
+    Sessions,
+    answered,
+    interruptible,
+    limit_time,
+    speaking,
+    told,
+)
 from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types, rows_about
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
@@ -54,6 +63,10 @@ SELECT current_database(), (SELECT oid::int8 FROM pg_database WHERE datname = cu
        (SELECT system_identifier FROM pg_control_system()), current_setting('wal_block_size')::int8,
        pg_size_bytes(current_setting('wal_segment_size')), current_setting('server_version')
 """
+_QUESTIONS = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": f"{QUESTION_S_MAX * 1000:.0f}",
+}
 T = TypeVar("T")
 
 
@@ -64,7 +77,7 @@ class PostgresSource(Writing):
     address: str | None = None  # the position of a snapshot is found in the stream, which is read here
 
     def __init__(self, url: str) -> None:
-        self._sessions = Sessions(url)
+        self._sessions, self._questions = Sessions(url), Sessions(url, _QUESTIONS)
         with self._sessions.lent() as db:
             row = db.execute(_ABOUT).fetchone()
             assert row is not None
@@ -355,13 +368,16 @@ class PostgresSource(Writing):
             capture = known if known is not None and _fits(known, now) else _capture_of(now, position)
             return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), self._tell(position), rows_max)
 
-    def query(self, sql: str, params: Params = ()) -> Answer:
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         text, values = bound(sql, params)
         relations = self._relations_of(text)
-        return self._again(lambda floor: self._try_query(text, values, relations, floor))
+        ending = cancellation or Cancellation()
+        return self._again(lambda floor: self._try_query(text, values, relations, floor, ending))
 
-    def _try_query(self, sql: str, values: tuple[Any, ...], relations: tuple[str, ...], floor: int) -> Answer | None:
-        with self._sessions.reading(*relations) as db:
+    def _try_query(
+        self, sql: str, values: tuple[Any, ...], relations: tuple[str, ...], floor: int, cancellation: Cancellation
+    ) -> Answer | None:
+        with self._questions.reading(*relations, cancellation=cancellation) as db:
             seen = self._seen(db)
             columns, rows = answered(db, sql, values, read_types)
         position = self._place(seen, floor)
@@ -375,7 +391,7 @@ class PostgresSource(Writing):
 
     def _try_moment(self, floor: int) -> PostgresMoment | None:
         with ExitStack() as stack:
-            db = stack.enter_context(self._sessions.reading())
+            db = stack.enter_context(self._questions.reading())
             position = self._place(self._seen(db), floor)
             if position is None:
                 return None
@@ -413,19 +429,19 @@ class PostgresSource(Writing):
             db.execute(_NUDGE)
 
     def prepare(self, sql: str) -> None:
-        with self._sessions.lent() as db:
+        with self._questions.lent() as db:
             prepared(db, sql)
 
     def reads(self, sql: str, params: Params = ()) -> Reads:
         text, values = bound(sql, params)
-        with self._sessions.lent() as db:
+        with self._questions.lent() as db:
             return reads_of(db, text, len(values))
 
     def _relations_of(self, sql: str) -> tuple[str, ...]:
         if sql not in self._relations:
             if len(self._relations) >= _READ_MAX:
                 self._relations.clear()
-            with self._sessions.lent() as db:
+            with self._questions.lent() as db:
                 self._relations[sql] = relations_of(db, sql)
         return self._relations[sql]
 
@@ -479,6 +495,7 @@ class PostgresSource(Writing):
             self._idle.notify_all()
         with self._capturing:
             self._sessions.close()
+            self._questions.close()
 
 
 class PostgresWrites:
@@ -506,8 +523,11 @@ class PostgresMoment:
     stack: ExitStack
     oids: tuple[int, ...]
 
-    def query(self, sql: str, params: Params = ()) -> Answer | None:
-        columns, rows = answered(self.db, *bound(sql, params), read_types)
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
+        ending = cancellation or Cancellation()
+        with interruptible(self.db, ending):
+            limit_time(self.db, ending)
+            columns, rows = answered(self.db, *bound(sql, params), read_types)
         rewritten = self.db.execute(_REWRITTEN, (list(self.oids),)).fetchone() is not None
         return None if rewritten else Answer(columns, rows, self.position)
 

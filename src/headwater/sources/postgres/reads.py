@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
+from headwater.sources.postgres.guard import functions_of, refuse_harmful, system_relations
 from headwater.sources.postgres.sessions import Connection, alone, speaking
 from headwater.sources.postgres.shape import quoted, read_columns, table_name
 from headwater.sources.source import Reads
 
+_Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root
 _PREPARED = "headwater_prepared"
 _PARAMETERS = "parameters are $1, $2, … in order, or :name"
 _VIEW = "headwater_view"
@@ -28,22 +31,12 @@ JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid AN
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.ev_class = ANY (%s::int8[])
 """
-_CATALOGS = """
-SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = ANY (%s::int8[]) AND n.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.relkind <> 'v'
-"""
 _ACTIONS = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = ANY (%s::int8[])"
-_FUNCTIONS = """
-SELECT p.proname, n.nspname, p.provolatile::text, p.pronargs
-FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = ANY (%s::int8[])
-"""
 _COLUMNS = """
 SELECT c.oid::int8, n.nspname, c.relname, a.attnum, a.attname, a.attgenerated <> ''
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE c.oid = ANY (%s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
 """
-_CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|hashfuncid) (\d+)")
-_RELATION = re.compile(r":relid (\d+)")
 _WHOLE_ROW = re.compile(r"\{VAR :varno \S+ :varattno 0 ")
 _GATHERING = ("hasAggs", "hasWindowFuncs", "hasTargetSRFs")
 _NOW = re.compile(r"\A[eE]?'\s*(now|today|tomorrow|yesterday)\b", re.I)
@@ -54,16 +47,17 @@ _CLOCKS = re.compile(
 _READERS = ("pg_", "has_", "query_to_xml", "table_to_xml", "schema_to_xml", "database_to_xml", "cursor_to_xml")
 
 
-def prepared(db: Connection, sql: str) -> tuple[str, ...]:
-    """The types of its parameters; `SqlError` in the origin's words where it will not."""
+def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], int]:
+    """The types of its parameters and the number of its columns; `SqlError` in the origin's words where it will not."""
     _read(db, f"PREPARE {_PREPARED} AS ", sql, sql)
     with speaking(sql):
         row = db.execute(
             "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s", (_PREPARED,)
         ).fetchone()
+        described = db.pgconn.describe_prepared(_PREPARED.encode())
         db.execute(f"DEALLOCATE {_PREPARED}")
     assert row is not None
-    return tuple(row[0])
+    return tuple(row[0]), described.nfields
 
 
 def _read(db: Connection, before: str, query: str, sql: str) -> None:
@@ -85,16 +79,14 @@ def reads_of(db: Connection, sql: str, given: int) -> Reads:
     """Views are seen through, and so are partitions: changes of theirs are told as their parent's. So many parameters
     are `given`."""
     plain = sql.rstrip().rstrip(";")
-    types = prepared(db, plain)
+    types, _ = prepared(db, plain)
     if len(types) != given:
         needed = f"{len(types)} parameter{'' if len(types) == 1 else 's'}"
         raise SqlError(f"expected {needed}, found {given} value{'' if given == 1 else 's'}", sql=sql, hint=_PARAMETERS)
     _refuse_words(sql)
-    db.execute("BEGIN")
-    try:
+    with _undone(db):
         view = _viewed(db, sql, with_nulls(plain, types))
-        oids, depends = _dependencies(db, view)
-        actions = " ".join(action for (action,) in db.execute(_ACTIONS, (oids,)))
+        oids, depends, actions = _read_by(db, view)
         _refuse_catalogs(db, actions, sql)
         _refuse_unwatched(depends, actions, sql)
         functions = _functions(db, actions, sql)
@@ -102,30 +94,40 @@ def reads_of(db: Connection, sql: str, given: int) -> Reads:
         masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
         alone = len(oids) == 1 and not _gathers(actions)
         return Reads(tuple(column.name for column in typed), masks, functions, alone, typed)
-    finally:
-        db.execute("ROLLBACK")
 
 
 def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
-    """The tables it reads, as SQL names them; none of a query that can be run but not made a view, nor live: one with
-    two columns of one name."""
+    """The tables it reads, as SQL names them; `PermissionDenied` where it does more than to read them. The columns of
+    the view have names of our own: a query that is not live may have two of one name."""
     plain = sql.rstrip().rstrip(";")
-    types = prepared(db, plain)
-    db.execute("BEGIN")
+    types, columns = prepared(db, plain)
+    with _undone(db):
+        view = _viewed(db, sql, with_nulls(plain, types), [quoted(str(number)) for number in range(columns)])
+        _, depends, actions = _read_by(db, view)
+        refuse_harmful(db, actions)
+        tables = {f"{quoted(schema)}.{quoted(name)}" for _, schema, name, kind, *_ in depends if kind in "rp"}
+        return tuple(sorted(tables))
+
+
+@contextmanager
+def _undone(db: Connection) -> Iterator[None]:
+    db.execute("BEGIN READ WRITE")
     try:
-        _, depends = _dependencies(db, _viewed(db, sql, with_nulls(plain, types)))
-        return tuple(
-            sorted({f"{quoted(schema)}.{quoted(name)}" for _, schema, name, kind, *_ in depends if kind in "rp"})
-        )
-    except SqlError:
-        return ()
+        yield
     finally:
         db.execute("ROLLBACK")
 
 
-def _viewed(db: Connection, sql: str, query: str) -> int:
+def _read_by(db: Connection, view: int) -> tuple[list[int], list[_Depends], str]:
+    """Of a view and of those it reads: their oids, what they depend on, and their queries as PostgreSQL has them."""
+    oids, depends = _dependencies(db, view)
+    return oids, depends, " ".join(action for (action,) in db.execute(_ACTIONS, (oids,)))
+
+
+def _viewed(db: Connection, sql: str, query: str, names: Sequence[str] = ()) -> int:
+    given = f"({', '.join(names)}) " if names else ""
     try:
-        _read(db, f"CREATE TEMPORARY VIEW {_VIEW} AS ", query, sql)
+        _read(db, f"CREATE TEMPORARY VIEW {_VIEW} {given}AS ", query, sql)
     except SqlError as error:
         if "specified more than once" in error.message:
             name = error.message.split('"')[1]
@@ -144,9 +146,6 @@ def _gathers(action: str) -> bool:
     return any(flag is None or flag[1] == "true" for flag in flags)
 
 
-_Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root
-
-
 def _dependencies(db: Connection, view: int) -> tuple[list[int], list[_Depends]]:
     """Of a view and of the views it reads: their oids, and all they depend on."""
     oids, found, fresh = [view], list[_Depends](), [view]
@@ -159,12 +158,10 @@ def _dependencies(db: Connection, view: int) -> tuple[list[int], list[_Depends]]
 
 
 def _refuse_catalogs(db: Connection, actions: str, sql: str) -> None:
-    """Nothing is noted as depending on the system's own tables: they are never dropped."""
-    oids = [int(oid) for oid in set(_RELATION.findall(actions))]
-    found = db.execute(_CATALOGS, (oids,)).fetchone()
-    if found is not None:
+    """Nothing is noted as depending on the system's own tables and views: they are never dropped."""
+    for _, name, _ in system_relations(db, actions):
         raise UnsupportedQuery(
-            f"{found[0]} is a system catalog: it cannot be watched", sql=sql, hint="ask for rows of tables"
+            f"{name} is a system catalog: it cannot be watched", sql=sql, hint="ask for rows of tables"
         )
 
 
@@ -179,6 +176,8 @@ def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> No
             )
     if "{TABLESAMPLECLAUSE" in actions:
         raise UnsupportedQuery("TABLESAMPLE takes other rows every time", sql=sql)
+    if "{ROWMARKCLAUSE" in actions:
+        raise UnsupportedQuery("FOR UPDATE and FOR SHARE lock rows", sql=sql, hint="leave them out")
     if "{SQLVALUEFUNCTION" in actions or "{NEXTVALUEEXPR" in actions:
         raise _volatile("current_date, current_timestamp, current_user or one of their kind", sql)
     if not depends:
@@ -186,8 +185,7 @@ def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> No
 
 
 def _functions(db: Connection, actions: str, sql: str) -> frozenset[str]:
-    called = [int(oid) for oid in set(_CALLED.findall(actions)) if int(oid)]
-    rows = db.execute(_FUNCTIONS, (called,)).fetchall()
+    rows = functions_of(db, actions)
     for name, schema, volatility, arguments in rows:
         _refuse_function(name, schema, volatility, arguments, sql)
     return frozenset(name for name, *_ in rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.value import Row
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.postgres.types import BUILT_IN, Types, written
 
 Connection = psycopg.Connection[Any]
@@ -30,21 +31,30 @@ _PINNED = {
     "client_encoding": "UTF8",
 }
 _IDLE_MAX = 8  # connections kept
+_QUERY_CANCELED = "57014"
+_CANCEL_S = 5.0
+_TIMER_S = 0.5  # the server's clock and ours
 _SQL_CLASSES = frozenset({"21", "22", "23", "24", "26", "2B", "33", "34", "38", "39", "3D", "3F", "42", "44", "0A"})
+
+
+class Interrupted(SourceError):
+    """PostgreSQL ended the statement before its end: by our time limit, or because it was told to."""
 
 
 class Sessions:
     """A small pool. A connection that broke is not lent again."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` hold for all of them, besides those that every connection has."""
         self._given = _understood(url)
+        self._settings = {**_PINNED, **(settings or {})}
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._closed = False
 
     def open(self, **more: str) -> Connection:
         """A connection of one's own, in autocommit."""
-        options = " ".join([str(self._given.get("options", "")), *(f"-c {k}={v}" for k, v in _PINNED.items())])
+        options = " ".join([str(self._given.get("options", "")), *(f"-c {k}={v}" for k, v in self._settings.items())])
         given: dict[str, Any] = {"application_name": "headwater", **self._given, "options": options.strip(), **more}
         try:
             db = psycopg.connect(**given, autocommit=True)
@@ -67,11 +77,12 @@ class Sessions:
             self._return(db)
 
     @contextlib.contextmanager
-    def reading(self, *relations: str) -> Iterator[Connection]:
+    def reading(self, *relations: str, cancellation: Cancellation | None = None) -> Iterator[Connection]:
         """Inside one snapshot, read only. `relations` are locked before it is taken: to a snapshot that is older than
-        a TRUNCATE or a rewrite the table would look empty."""
-        with self.lent() as db:
+        a TRUNCATE or a rewrite the table would look empty. The cancellation, where there is one, ends what runs."""
+        with self.lent() as db, interruptible(db, cancellation):
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            limit_time(db, cancellation)
             if relations:
                 db.execute(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE".encode())
             yield db
@@ -102,6 +113,39 @@ class Sessions:
                 self._idle.append(db)
                 return
         db.close()
+
+
+def limit_time(db: Connection, cancellation: Cancellation | None) -> None:
+    """For every statement in this transaction from here on."""
+    if cancellation is not None:
+        db.execute(f"SET LOCAL statement_timeout = {max(1, int(cancellation.left_s * 1000))}".encode())
+
+
+@contextlib.contextmanager
+def interruptible(db: Connection, cancellation: Cancellation | None) -> Iterator[None]:
+    """A connection that was told to end a statement may hear of it late, at another one: it is not lent again."""
+    if cancellation is None:
+        yield
+        return
+
+    def stop() -> None:
+        threading.Thread(target=_stop, args=(db,), name="headwater-cancel", daemon=True).start()
+
+    try:
+        with cancellation.stopping(stop):
+            yield
+    except Interrupted as interrupted:
+        db.close()
+        cancellation.check()
+        raise (cancellation.too_slow() if cancellation.left_s < _TIMER_S else interrupted) from None
+    finally:
+        if cancellation.is_cancelled:
+            db.close()
+
+
+def _stop(db: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        db.cancel_safe(timeout=_CANCEL_S)
 
 
 def answered(
@@ -177,7 +221,8 @@ def speaking(sql: str | None = None) -> Iterator[None]:
         state = error.sqlstate or ""
         if sql is not None and (state[:2] in _SQL_CLASSES or state == "25006"):
             raise SqlError(_words(error), sql=sql, at=_place(error, sql), hint=error.diag.message_hint) from None
-        raise SourceError(f"PostgreSQL said: {_words(error)}", hint=error.diag.message_hint) from None
+        kind = Interrupted if state == _QUERY_CANCELED else SourceError
+        raise kind(f"PostgreSQL said: {_words(error)}", hint=error.diag.message_hint) from None
 
 
 def _words(error: psycopg.Error) -> str:

@@ -1,0 +1,73 @@
+"""The end of a question before its answer: at its time limit, or when no client wants it any more. It asks nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from headwater.model.errors import HeadwaterError, LimitExceeded
+
+QUESTION_S_MAX = 30.0
+
+
+class Cancelled(HeadwaterError):
+    """No client wants the answer any more."""
+
+    code = "cancelled"
+
+
+class Cancellation:
+    """Of one question at a time. Safe to use from any thread."""
+
+    def __init__(self, seconds: float = QUESTION_S_MAX) -> None:
+        self.seconds = seconds
+        self._until_s = time.monotonic() + seconds
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._stop: Callable[[], None] | None = None
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._until_s - time.monotonic())
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    @property
+    def is_over(self) -> bool:
+        """Cancelled, or past its time."""
+        return self._cancelled or self.left_s == 0.0
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            if self._stop is not None:
+                self._stop()
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
+        """While the block lasts, `cancel` calls `stop`. It must not block, and must do no harm when it is too late."""
+        with self._lock:
+            self.check()
+            self._stop = stop
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stop = None
+
+    def check(self) -> None:
+        """Raises where the question is over."""
+        if self._cancelled:
+            raise Cancelled("the question was cancelled: no client waits for it")
+        if self.left_s == 0.0:
+            raise self.too_slow()
+
+    def too_slow(self) -> LimitExceeded:
+        return LimitExceeded(
+            f"the database took longer than {self.seconds:g} s to answer the query",
+            hint="make it cheaper, by an index or a narrower WHERE",
+        )
