@@ -46,6 +46,10 @@ class Process:
             self._process = subprocess.Popen(command, stdin=other.fileno(), stdout=subprocess.DEVNULL)
         self.is_usable = True
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def ask(self, cancellation: Cancellation, what: str, sql: str = "", params: Any = ()) -> Iterator[Any]:
         """The replies, as they come. To leave before the last one is to end the process."""
         was_usable, self.is_usable = self.is_usable, False

@@ -11,10 +11,10 @@ import re
 from headwater.model.errors import PermissionDenied
 from headwater.sources.postgres.sessions import Connection
 
-_SYSTEM = "('pg_catalog', 'information_schema', 'pg_toast')"
-_RELATIONS = f"""
+SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
+_RELATIONS = """
 SELECT n.nspname, c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = ANY (%s::int8[]) AND n.nspname IN {_SYSTEM} ORDER BY 1, 2
+WHERE c.oid = ANY (%s::int8[]) AND n.nspname = ANY (%s) ORDER BY 1, 2
 """
 _FUNCTIONS = """
 SELECT p.proname, n.nspname, p.provolatile::text, p.pronargs
@@ -70,7 +70,7 @@ Function = tuple[str, str, str, int]  # name, schema, volatility, arguments
 def system_relations(db: Connection, actions: str) -> list[tuple[str, str, str]]:
     """Those of PostgreSQL's own that a query reads: schema, name and kind."""
     oids = [int(oid) for oid in set(_RELATION.findall(actions))]
-    return db.execute(_RELATIONS, (oids,)).fetchall()
+    return db.execute(_RELATIONS, (oids, list(SYSTEM))).fetchall()
 
 
 def functions_of(db: Connection, actions: str) -> list[Function]:

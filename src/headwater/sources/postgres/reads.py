@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
-from headwater.sources.postgres.guard import functions_of, refuse_harmful, system_relations
+from headwater.sources.postgres.guard import SYSTEM, functions_of, refuse_harmful, system_relations
 from headwater.sources.postgres.sessions import Connection, alone, speaking
 from headwater.sources.postgres.shape import quoted, read_columns, table_name
 from headwater.sources.source import Reads
@@ -147,12 +147,13 @@ def _gathers(action: str) -> bool:
 
 
 def _dependencies(db: Connection, view: int) -> tuple[list[int], list[_Depends]]:
-    """Of a view and of the views it reads: their oids, and all they depend on."""
+    """Of a view and of the views it reads, but the system's own: their oids, and all they depend on."""
     oids, found, fresh = [view], list[_Depends](), [view]
     while fresh:
         rows: list[Any] = db.execute(_DEPENDS, (fresh,)).fetchall()
         found += [row for row in rows if row[3] != "v"]
-        fresh = [oid for oid in {row[0] for row in rows if row[3] == "v"} if oid not in oids]
+        views = {row[0] for row in rows if row[3] == "v" and row[1] not in SYSTEM}
+        fresh = [oid for oid in views if oid not in oids]
         oids += fresh
     return oids, found
 

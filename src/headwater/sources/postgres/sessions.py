@@ -34,7 +34,9 @@ _IDLE_MAX = 8  # connections kept
 _QUERY_CANCELED = "57014"
 _CANCEL_S = 5.0
 _TIMER_S = 0.5  # the server's clock and ours
-_SQL_CLASSES = frozenset({"21", "22", "23", "24", "26", "2B", "33", "34", "38", "39", "3D", "3F", "42", "44", "0A"})
+_SQL_CLASSES = frozenset(
+    ["21", "22", "23", "24", "26", "2B", "33", "34", "38", "39", "3D", "3F", "42", "44", "54", "0A"]
+)
 
 
 class Interrupted(SourceError):
