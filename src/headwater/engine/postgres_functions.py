@@ -17,13 +17,12 @@ from typing import Any
 from headwater.engine.postgres_digits import real_text, short_text, widened
 from headwater.engine.postgres_errors import Failed
 from headwater.engine.postgres_reading import READ
+from headwater.engine.postgres_texts import joined, lpad, repeat, replace, rpad
 from headwater.engine.postgres_times import MOVED
 from headwater.engine.postgres_writing import WRITTEN
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
-_BYTES_MAX = 0x3FFFFFFF - 4  # of a text, its length left out
-_CHARACTER_BYTES = 4  # as many are set aside for each
 
 
 # Integers
@@ -218,30 +217,6 @@ def _right(text: str, count: int) -> str:
     return "" if count == 0 else text if count == -BOUNDS["int4"] else text[-count:]
 
 
-def _padded(text: str, length: int, fill: str) -> str:
-    """What is added."""
-    missing = length - len(text)
-    if not fill or missing <= 0:
-        return ""
-    if _CHARACTER_BYTES * length > _BYTES_MAX:
-        raise Failed("requested length too large")
-    return (fill * (missing // len(fill) + 1))[:missing]
-
-
-def _lpad(text: str, length: int, fill: str = " ") -> str:
-    return (_padded(text, length, fill) + text)[: max(length, 0)]
-
-
-def _rpad(text: str, length: int, fill: str = " ") -> str:
-    return (text + _padded(text, length, fill))[: max(length, 0)]
-
-
-def _repeat(text: str, times: int) -> str:
-    if len(text.encode()) * max(times, 0) > _BYTES_MAX:
-        raise Failed("requested length too large")
-    return text * max(times, 0)
-
-
 def _split_part(text: str, by: str, place: int) -> str:
     if place == 0:
         raise Failed("field position must not be zero")
@@ -318,7 +293,7 @@ def _initcap(text: str) -> str:
 
 
 STRICT: dict[str, Callable[..., Any]] = {
-    "text ||": lambda a, b: a + b,
+    "text ||": lambda a, b: joined((a, b)),
     "like": _like,
     "ilike": _ilike,
     "lower": _lower,
@@ -340,10 +315,10 @@ STRICT: dict[str, Callable[..., Any]] = {
     "rtrim": lambda text, characters=" ": text.rstrip(characters) if characters else text,
     "left": lambda text, count: text[:count],
     "right": _right,
-    "lpad": _lpad,
-    "rpad": _rpad,
-    "repeat": _repeat,
-    "replace": lambda text, old, new: text.replace(old, new) if old else text,
+    "lpad": lpad,
+    "rpad": rpad,
+    "repeat": repeat,
+    "replace": replace,
     "reverse": lambda text: text[::-1],
     "split_part": _split_part,
     "starts_with": str.startswith,

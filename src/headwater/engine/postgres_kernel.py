@@ -7,11 +7,13 @@ that an error they guard against is none. It keeps no row between two calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.budget import weighed
 from headwater.engine.postgres_arrays import MEMBERSHIP
 from headwater.engine.postgres_arrays import STRICT as STRICT_ARRAYS
 from headwater.engine.postgres_errors import Failed
@@ -36,6 +38,7 @@ from headwater.engine.postgres_numeric import (
 )
 from headwater.engine.postgres_numeric import order_of as numeric_order_of
 from headwater.engine.postgres_parts import PARTS
+from headwater.engine.postgres_texts import joined
 from headwater.engine.postgres_times import SUMS
 from headwater.engine.sqlite_kernel import Selected, columns_of
 from headwater.model.schema import Table
@@ -62,15 +65,16 @@ class PostgresKernel:
         pairs = zip(self._places, self._types, strict=True)
         columns = [held_column(batch.column(place), type) for place, type in pairs]
         given = zip(*columns, strict=True) if columns else [()] * batch.num_rows
-        rows: list[Row] = []
         failed: dict[int, str] = {}
-        for place, row in enumerate(given):
+
+        def one(place: int, row: Row) -> Row:
             try:
-                rows.append(tuple([run(row) for run in self._runs]))
+                return tuple([run(row) for run in self._runs])
             except Failed as error:
-                rows.append(())
                 failed[place] = str(error)
-        return Selected(rows, failed)
+                return ()
+
+        return Selected(weighed(map(one, count(), given)), failed)
 
 
 _EVERYWHERE = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.ANY)
@@ -264,7 +268,7 @@ def _extreme(pick: Callable[..., Any], key: Callable[[Any], Any] | None = None) 
 
 
 def _concat(runs: list[Run]) -> Run:
-    return lambda row: "".join(value for each in runs if (value := each(row)) is not None)
+    return lambda row: joined(value for each in runs if (value := each(row)) is not None)
 
 
 def _concat_ws(runs: list[Run]) -> Run:
@@ -272,7 +276,7 @@ def _concat_ws(runs: list[Run]) -> Run:
 
     def run(row: Row) -> Any:
         sep, values = by(row), [each(row) for each in others]
-        return None if sep is None else sep.join(value for value in values if value is not None)
+        return None if sep is None else joined((value for value in values if value is not None), sep)
 
     return run
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.engine.budget import weighed
+from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
@@ -47,27 +49,29 @@ class SqliteKernel:
         connection = self._connected()
         connection.executemany(self._insert, zip(*columns, strict=True) if columns else [()] * batch.num_rows)
         try:
-            return Selected(connection.execute(self._select).fetchall(), {})
+            return Selected(weighed(connection.execute(self._select)), {})
         except sqlite3.Error:
             return self._one_by_one(connection, batch.num_rows)
         finally:
             connection.execute("DELETE FROM scratch")
 
     def _one_by_one(self, connection: sqlite3.Connection, count: int) -> Selected:
-        rows: list[Row] = []
         failed: dict[int, str] = {}
-        for place in range(count):
+
+        def one(place: int) -> Row:
             try:
-                rows.append(connection.execute(f"{self._select} WHERE rowid = ?", (place + 1,)).fetchone())
+                return connection.execute(f"{self._select} WHERE rowid = ?", (place + 1,)).fetchone()  # type: ignore[no-any-return]
             except sqlite3.Error as error:
-                rows.append(())
                 failed[place] = str(error)
-        return Selected(rows, failed)
+                return ()
+
+        return Selected(weighed(map(one, range(count))), failed)
 
     def _connected(self) -> sqlite3.Connection:
         """Opened at first use: most templates see few rows, or only rows that have a kernel."""
         if self._connection is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
             self._connection.execute("PRAGMA journal_mode = OFF")
             self._connection.execute(self._create)
         return self._connection

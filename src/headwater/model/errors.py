@@ -89,15 +89,21 @@ class LimitExceeded(HeadwaterError):
         self.retry_after_ms = retry_after_ms
 
 
+class OverBudget(LimitExceeded):
+    """A query needs more pairs of rows or more memory at once than any one query may use."""
+
+
 class Poisoned(HeadwaterError):
-    """The engine failed at what it was given, by a mistake of ours: `name` is the table, relation or template it was
-    stepping, `after` the last log offset before the records it failed at."""
+    """The engine failed at what it was given: because of a bug in Headwater or, where `over_budget`, because it was too
+    much. `name` is the table, relation or template it was stepping, `after` the last log offset before the records it
+    failed at. `certain`: it would fail at them however they are cut into steps."""
 
     code = "poisoned"
 
     def __init__(self, name: str, cause: Exception, after: int = -1) -> None:
-        super().__init__(f"{type(cause).__name__}: {cause}")
-        self.name, self.after = name, after
+        self.over_budget = isinstance(cause, OverBudget)
+        super().__init__(str(cause) if self.over_budget else f"{type(cause).__name__}: {cause}")
+        self.name, self.after, self.certain = name, after, False
 
 
 class Resync(HeadwaterError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.budget import Budget
 from headwater.engine.operators.batch import Batch, Bools, Int64s, Ints, at_once, firsts, nothing, picked, same
 from headwater.engine.operators.levels import push
 from headwater.engine.rising import rising, rising_by
@@ -115,7 +116,7 @@ class Bag:
 
     def probe(self, wanted: Uint64s) -> Found:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
-        found = probe(self.runs, wanted, self.schema)
+        found = probe(self.runs, wanted, self.schema, self.work.budget)
         self.work.gathered += len(found)
         return found
 
@@ -136,13 +137,14 @@ def passing(hash: Uint64s, batch: Batch, order: Ints | None = None) -> Run:
     return Run(hash[order], batch.id[order], diff, tx, batch.rows, place=order)
 
 
-def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema, order: Ints | None = None) -> Found:
+def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema, budget: Budget, order: Ints | None = None) -> Found:
     """`order` sorts what is wanted, where that is known: neighbours are then found near each other."""
-    hits = [(run, *_spans(run.hash, wanted, order)) for run in runs]
+    hits = [(run, *_spans(run.hash, wanted, order, budget)) for run in runs]
     return _found([hit for hit in hits if len(hit[1])], schema)
 
 
-def everything(runs: Sequence[Run], count: int, schema: pa.Schema) -> Found:
+def everything(runs: Sequence[Run], count: int, schema: pa.Schema, budget: Budget) -> Found:
+    budget.charge_pairs(count * sum(map(len, runs)))
     hits = [(run, np.repeat(np.arange(count), len(run)), np.tile(np.arange(len(run)), count)) for run in runs]
     return _found(hits, schema)
 
@@ -169,9 +171,10 @@ def _found(hits: list[tuple[Run, Ints, Ints]], schema: pa.Schema) -> Found:
     return each[0] if len(each) == 1 else joined(each)
 
 
-def _spans(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, Ints]:
+def _spans(hash: Uint64s, wanted: Uint64s, order: Ints | None, budget: Budget) -> tuple[Ints, Ints]:
     start, end = _bounds(hash, wanted, order)
     size = end - start
+    budget.charge_pairs(int(size.sum()))
     if (size == 1).all():
         return np.arange(len(wanted)), start
     query = np.repeat(np.arange(len(wanted)), size)

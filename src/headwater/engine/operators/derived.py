@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.durable import sync_directory
+from headwater.engine.budget import Budget
 from headwater.engine.conform import Shape, conform
 from headwater.engine.delta import Delta, merge
 from headwater.engine.operators import kept
@@ -70,7 +71,7 @@ class Derived:
         self.base_tables = frozenset(base_tables(relation))
         self.failures: list[Moment] = []
         self._failures = Failures(lineage_of(relation), limits.failures_max)
-        self._counters = counters
+        self._counters, self._limits = counters, limits
         self._shapes = {each: Shape.of(tables[each]) for each in self.base_tables}
         self._tree = compiled(relation, tables, counters, self._failures, limits)
         self._root = Root(self.table, identity)
@@ -83,10 +84,11 @@ class Derived:
     def load(self, rows: Mapping[str, Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
         """The first step: all rows of the base tables; the relation's rows out."""
         updates = {name: self._whole(name, batches) for name, batches in rows.items() if name in self._shapes}
+        self._counters.budget = Budget.of(self._limits)
         batch = self._tree.step(updates, True).consolidated()
         self.failures = self._failures.settle()
         self._retain(batch)
-        return [_repeated(batch)]
+        return [self._repeated(batch)]
 
     def _whole(self, name: str, batches: Iterable[pa.RecordBatch]) -> Updates:
         table = self._shapes[name].table
@@ -111,10 +113,12 @@ class Derived:
         self.failures = []
         if not merged:
             return None
+        self._counters.budget = Budget.of(self._limits)
         batch = self._tree.step({name: self._updates(name, delta) for name, delta in merged.items()}, False)
         self.failures = self._failures.settle()
         batch = batch.consolidated()
         self._retain(batch)
+        self._counters.budget.charge_pairs(int(np.abs(batch.diff).sum()))
         delta = self._root.delta(batch, _renames(merged))
         self._counters.emitted += 0 if delta is None else delta.batch.num_rows
         return delta
@@ -131,7 +135,15 @@ class Derived:
         """Everything now."""
         if self._rows is None:
             raise ValueError(f"the relation {self.table.name} does not keep its rows")
-        return _repeated(self._rows.all())
+        self._counters.budget = Budget.of(self._limits)
+        return self._repeated(self._rows.all())
+
+    def _repeated(self, batch: Batch) -> pa.RecordBatch:
+        """Each row as often as it is there."""
+        if (batch.diff == 1).all():
+            return batch.rows
+        self._counters.budget.charge_pairs(int(batch.diff.sum()))
+        return batch.rows.take(pa.array(np.repeat(np.arange(len(batch)), batch.diff)))
 
     def bags(self) -> list[Bag]:
         return [state for state in self._states() if isinstance(state, Bag)]
@@ -172,13 +184,6 @@ class Derived:
 
 def _no_rows(table: Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, c.type.arrow) for c in table.columns], schema=table.arrow)
-
-
-def _repeated(batch: Batch) -> pa.RecordBatch:
-    """Each row as often as it is there."""
-    if (batch.diff == 1).all():
-        return batch.rows
-    return batch.rows.take(pa.array(np.repeat(np.arange(len(batch)), batch.diff)))
 
 
 def _renames(deltas: Mapping[str, Delta]) -> Renames:

@@ -31,7 +31,7 @@ class JoinOperator:
     def __init__(self, join: Join, left: Table, right: Table, work: Work, failures: Failures) -> None:
         self.table = table_of(columns_of(join))
         self._sides = Sides.of(join, left, right, work, null_aware=False)
-        self._failures = failures
+        self._failures, self._work = failures, work
         self._schema = self.table.arrow
         self._left = Matches(self._sides, work, None) if join.kind in ("left", "full") else None
         self._right = Matches(self._sides.flipped(), work, None) if join.kind in ("right", "full") else None
@@ -68,6 +68,8 @@ class JoinOperator:
     def _matched(self, pairs: Pairs) -> Batch:
         if not len(pairs):
             return nothing(self.table)
+        for run, places in pairs.found.parts:
+            self._work.budget.charge_rows(len(places), pairs.asked.rows, run.rows)
         tested, tx, diff = self._sides.condition.test(pairs), pairs.tx, pairs.diff
         if tested.failed:
             whole = pa.RecordBatch.from_arrays(pairs.columns(), schema=self._schema)

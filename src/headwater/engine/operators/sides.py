@@ -86,17 +86,18 @@ class Side:
 
 
 def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
-    schema = side.bag.schema
+    schema, budget = side.bag.schema, side.bag.work.budget
     if asked.valid is None and not side.null_aware:
-        return bag.probe(runs, asked.hash, schema, asked.order)
+        return bag.probe(runs, asked.hash, schema, budget, asked.order)
     valid = np.ones(len(asked.hash), np.bool_) if asked.valid is None else asked.valid
     some = np.flatnonzero(valid)
-    found = _renumbered(bag.probe(runs, asked.hash[some], schema), some)
+    found = _renumbered(bag.probe(runs, asked.hash[some], schema, budget), some)
     if not side.null_aware or not side.places:
         return found
     none = np.flatnonzero(~valid)
-    unknown = _renumbered(bag.probe(runs, np.full(len(some), _NULLS), schema), some)
-    return bag.joined([found, unknown, _renumbered(bag.everything(runs, len(none), schema), none)])
+    unknown = _renumbered(bag.probe(runs, np.full(len(some), _NULLS), schema, budget), some)
+    anything = _renumbered(bag.everything(runs, len(none), schema, budget), none)
+    return bag.joined([found, unknown, anything])
 
 
 def _renumbered(found: Found, places: Ints) -> Found:

@@ -1,0 +1,78 @@
+"""Budget: how many pairs of rows, and how many bytes, one hydration or one step of a relation may make.
+
+It is charged before anything is allocated, and raises `OverBudget`. It reads no clock: what is over budget is decided by
+the rows alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.model.errors import OverBudget
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.value import Row
+
+_INDEX_BYTES = 40  # of a pair: which rows, who they are, how often and when
+_FEW_PAIRS = 4096  # so few are counted, and not weighed: to ask Arrow how large rows are takes longer
+_HINT = "join the tables by an equality, or ask for fewer rows"
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of it."""
+
+    pairs: int = sys.maxsize
+    bytes: int = sys.maxsize
+    pairs_max: int = sys.maxsize
+    bytes_max: int = sys.maxsize
+
+    @classmethod
+    def of(cls, limits: Limits) -> Budget:
+        return cls(limits.work_pairs_max, limits.work_bytes_max, limits.work_pairs_max, limits.work_bytes_max)
+
+    def charge_pairs(self, count: int) -> None:
+        """Before so many candidate pairs are listed."""
+        self.pairs -= count
+        if self.pairs < 0:
+            met = self.pairs_max - self.pairs
+            raise OverBudget(
+                f"the query joins at least {met:,} pairs of rows at once, more than the {self.pairs_max:,} allowed",
+                hint=_HINT,
+            )
+        if count > _FEW_PAIRS:
+            self._charge(count * _INDEX_BYTES)
+
+    def charge_rows(self, count: int, *rows: pa.RecordBatch) -> None:
+        """Before so many rows are made, each of an average row of each of these."""
+        if count > _FEW_PAIRS:
+            self._charge(count * sum(-(-each.nbytes // each.num_rows) for each in rows if each.num_rows))
+
+    def _charge(self, bytes: int) -> None:
+        self.bytes -= bytes
+        if self.bytes < 0:
+            need = self.bytes_max - self.bytes
+            raise OverBudget(
+                f"the query's joins take at least {need:,} bytes at once, more than the {self.bytes_max:,} allowed",
+                hint=_HINT,
+            )
+
+
+def weighed(rows: Iterable[Row], limits: Limits = DEFAULT) -> list[Row]:
+    """Computed rows, taken as they are made; texts and blobs that are too many bytes together are refused."""
+    kept: list[Row] = []
+    left = limits.values_bytes_max
+    for row in rows:
+        kept.append(row)
+        for value in row:
+            if value.__class__ is str or value.__class__ is bytes:
+                left -= len(value)
+        if left < 0:
+            raise OverBudget(
+                f"the query's expressions make more than {limits.values_bytes_max:,} bytes of values at once",
+                hint="compute shorter texts, or ask for fewer rows",
+            )
+    return kept
