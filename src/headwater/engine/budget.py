@@ -1,7 +1,7 @@
 """Budget: how many pairs of rows, and how many bytes, one hydration or one step of a relation may make.
 
-It is charged before anything is allocated, and raises `OverBudget`. It reads no clock: what is over budget is decided by
-the rows alone.
+It is charged before anything is allocated, and raises `OverBudget`. It reads no clock: the rows alone decide what is
+over budget.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ from headwater.engine.spill import Inside, spill
 from headwater.engine.spoiled import Spoiled
 from headwater.engine.spread import spread
 from headwater.engine.work import Work
-from headwater.model.errors import HeadwaterError, Poisoned
+from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 from headwater.model.keys import Uint64s
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
@@ -666,9 +666,11 @@ def _in_turn(
 
 @contextmanager
 def blaming(name: str) -> Iterator[None]:
-    """A mistake of ours is told with the name of what was being stepped; the innermost name counts."""
+    """A bug of ours, or too much work, is told with the name of what was being stepped; the innermost name counts."""
     try:
         yield
+    except OverBudget as error:
+        raise Poisoned(name, error) from error
     except HeadwaterError:
         raise
     except Exception as error:

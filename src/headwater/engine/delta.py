@@ -5,7 +5,7 @@ It never looks at what rows mean: who a row is says `identity.py`, which rows be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,18 @@ def since(delta: Delta, tx: int) -> Delta:
     batch, renames = delta.batch, delta.renames
     kept = batch.filter(pc.greater_equal(batch.column(batch.num_columns - 2), tx))
     return Delta(kept, None if renames is None else renames.filter(pc.greater_equal(renames.column(0), tx)))
+
+
+def by_transaction(deltas: Mapping[str, Sequence[Delta]]) -> Iterator[dict[str, list[Delta]]]:
+    """The same changes, a transaction at a time."""
+    merged = {name: merge(parts) for name, parts in deltas.items() if parts}
+    times = {name: delta.batch.column(delta.batch.num_columns - 2).to_numpy() for name, delta in merged.items()}
+    for tx in sorted({int(at) for each in times.values() for at in np.unique(each)}):
+        yield {name: [_only(merged[name], tx)] for name, each in times.items() if (each == tx).any()}
+
+
+def _only(delta: Delta, tx: int) -> Delta:
+    return since(until(delta, tx + 1), tx)
 
 
 def _by_tx(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Texts that PostgreSQL's functions make longer: padded, repeated, replaced, joined; none longer than we compute. Pure."""
+"""Texts that PostgreSQL's functions make longer: padded, repeated, replaced, joined; up to a limit of our own. Pure."""
 
 from __future__ import annotations
 
@@ -59,4 +59,6 @@ def joined(values: Iterable[str], separator: str = "") -> str:
 def _computed(length: int) -> None:
     """`length`: of what is about to be made, at the least."""
     if length > DEFAULT.value_bytes_max:
-        raise Failed(f"a value of {length:,} bytes is longer than the {DEFAULT.value_bytes_max:,} that Headwater computes")
+        raise Failed(
+            f"a value of {length:,} bytes is longer than the {DEFAULT.value_bytes_max:,} that Headwater computes"
+        )

@@ -17,7 +17,9 @@ from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.functions import FORMATS
 from headwater.sql.render import render
+from headwater.sql.walk import children
 
 _AFFINITIES = ("INTEGER", "REAL", "NUMERIC", "TEXT", "BLOB")
 _COLLATIONS = ("BINARY", "NOCASE", "RTRIM")
@@ -42,6 +44,7 @@ class SqliteKernel:
         self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs) or 'empty'})"
         self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
         self._select = f"SELECT {', '.join(render(expr) for expr in exprs)} FROM scratch"
+        self._formats = any(map(_formats, exprs))  # at the limit of a length, printf() alone gives NULL and no error
         self._connection: sqlite3.Connection | None = None
 
     def select(self, batch: pa.RecordBatch) -> Selected:
@@ -71,7 +74,8 @@ class SqliteKernel:
         """Opened at first use: most templates see few rows, or only rows that have a kernel."""
         if self._connection is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
+            if not self._formats:
+                self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
             self._connection.execute("PRAGMA journal_mode = OFF")
             self._connection.execute(self._create)
         return self._connection
@@ -98,6 +102,10 @@ def columns_of(expr: Expr) -> list[ColumnRef]:
             return [ref for part in [*parts, default] for ref in columns_of(part)]
         case Cast(arg=arg):
             return columns_of(arg)
+
+
+def _formats(expr: Expr) -> bool:
+    return (isinstance(expr, Call) and expr.name in FORMATS) or any(map(_formats, children(expr)))
 
 
 def _declared(ref: ColumnRef) -> str:

@@ -30,9 +30,12 @@ class Limits:
     value_bytes_max: int = 64 << 20  # of one value that an expression makes; its row fails
     values_bytes_max: int = 256 << 20  # of all values that expressions make of one batch of rows; the query is closed
     build_bytes_min: int = 2 << 20  # of the rows a new template reads; fewer the cells take in a step of their own
-    build_pairs_min: int = 1 << 20  # that a new template's joins may have to compare; fewer the cells compare themselves
+    build_pairs_min: int = (
+        1 << 20
+    )  # that a new template's joins may have to compare; fewer the cells compare themselves
     build_pairs_max: int = 1 << 27  # that a new template's joins compare; the subscription is refused
     build_memory_bytes_max: int = 6 << 30  # of the process that builds a new template; the subscription is refused
+    explain_pairs_max: int = 1 << 22  # that EXPLAIN ANALYZE compares; it is refused
     build_ms_max: int = 60_000  # for a template built beside the cells; then they build it themselves
     template_idle_ms: int = 60_000  # without a subscriber; then the cells let go of what they keep for it
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result

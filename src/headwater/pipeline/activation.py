@@ -42,26 +42,29 @@ def hydrate_few(
     """The same, for a table of no more bytes than that. None, and no file, for a larger one."""
     path = directory / f"{secrets.token_hex(8)}.arrow"
     with yielding(), source.snapshot(table) as snapshot:
-        if not _write(path, snapshot, progress, bytes_max):
+        rows = _write(path, snapshot, progress, bytes_max)
+        if rows is None:
             path.unlink()
             return None
-        return Hydration(snapshot.table, (path.name,), (digest_of_file(path) or "",), snapshot.position, since)
+        digest = digest_of_file(path) or ""
+        return Hydration(snapshot.table, (path.name,), (digest,), snapshot.position, since, rows)
 
 
-def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -> bool:
+def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -> int | None:
+    """How many rows; None where they are too many bytes."""
     rows = 0
     with path.open("wb") as file:
         with pa.ipc.new_stream(file, snapshot.table.arrow) as writer:
             for batch in snapshot:
                 writer.write_batch(batch)
                 if file.tell() > bytes_max:
-                    return False
+                    return None
                 rows += batch.num_rows
                 progress(snapshot.table.name, rows)
         file.flush()
         os.fsync(file.fileno())
     sync_directory(path.parent)
-    return True
+    return rows
 
 
 def read_rows(directory: Path, hydration: Hydration, table: Table) -> list[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """Work beside the cells: many rows are read, and what is made of them is built, by processes of their own, while the
 server and its cells go on.
 
-It only spares them work: where such a process fails, or takes too long, they do it themselves, to the same effect.
+It only spares them work: where such a process fails, or takes too long, they do it themselves, to the same effect. But
+what would be too much for them is refused.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from headwater.durable import read_checked, sync_directory, write_checked
-from headwater.model.errors import Corrupt, HeadwaterError
+from headwater.model.errors import Corrupt, HeadwaterError, LimitExceeded
 from headwater.model.limits import Limits
 from headwater.pipeline import building, reading
 from headwater.pipeline.activation import Progress, hydrate, hydrate_few
@@ -79,15 +81,27 @@ class Beside:
             return dict(zip(order.tables, read, strict=True))
         return {}
 
-    def built(self, activate: Activate, partitions: tuple[int, ...], here: int) -> tuple[Built, ...]:
-        """For each partition its state; nothing where the rows are few, or where it did not work out."""
-        if self._bytes(activate) < self._limits.build_bytes_min:
+    def built(self, activate: Activate, partitions: tuple[int, ...], here: int, pairs: int) -> tuple[Built, ...]:
+        """For each partition its state; nothing where the rows are few, or where it did not work out. `pairs`: so many
+        may have to be compared."""
+        limits = self._limits
+        if self._bytes(activate) < limits.build_bytes_min and pairs < limits.build_pairs_min:
             return ()
         root = str(self._layout.root.resolve())
-        order = building.Order(root, activate, partitions, self._queries, here, self._limits)
+        order = building.Order(root, activate, partitions, self._queries, here, _generous(limits))
         with self._errand("built", order) as directory:
-            self._run("building", directory, self._limits.build_ms_max / 1000)
+            self._run("building", directory, limits.build_ms_max / 1000)
+            if (directory / building.REFUSED).exists():
+                reason = read_checked(directory / building.REFUSED).decode()
+                shutil.rmtree(directory)
+                raise LimitExceeded(reason, hint="join the tables by an equality, or ask for fewer rows")
             return msgspec.msgpack.decode(read_checked(directory / building.BUILT), type=tuple[Built, ...])
+        if pairs > limits.work_pairs_max:
+            raise LimitExceeded(
+                f"the query could not be set up within {limits.build_ms_max / 1000:.0f} s: its joins may compare up to "
+                f"{pairs:,} pairs of rows",
+                hint="join the tables by an equality, or ask for fewer rows",
+            )
         return ()
 
     def _bytes(self, activate: Activate) -> int:
@@ -132,6 +146,11 @@ class Beside:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             self._running.add(process)
             return process
+
+
+def _generous(limits: Limits) -> Limits:
+    """What a process of its own may use, which delays nobody."""
+    return replace(limits, work_pairs_max=limits.build_pairs_max, work_bytes_max=limits.build_memory_bytes_max)
 
 
 def _follow(process: subprocess.Popen[bytes], progress: Progress) -> None:

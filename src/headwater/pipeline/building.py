@@ -1,21 +1,24 @@
 """What the process beside the cells runs: it builds a template's state from the rows that were read, into files.
 
-The order lies in the directory; the files go there, and at last what was built. The process appends nothing to the log.
+The order lies in the directory; the files go there, and at last what was built, or why it is too much. The process
+appends nothing to the log.
 """
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import msgspec
 
 from headwater.durable import read_checked, write_checked
+from headwater.model.errors import OverBudget
 from headwater.model.limits import Limits
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Activate, Built
 from headwater.pipeline.side import Side
 
-ORDER, BUILT = "order", "built"
+ORDER, BUILT, REFUSED = "order", "built", "refused"
 _ROUNDS_MAX = 8
 _RECORDS_FEW = 64  # a cell takes so many in one short step
 _END = 1 << 62
@@ -53,4 +56,12 @@ def _saved(sides: dict[int, Side], directory: Path) -> tuple[Built, ...]:
 
 def main(directory: Path) -> None:
     order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
-    write_checked(directory / BUILT, msgspec.msgpack.encode(build(order, directory)))
+    memory_bytes = order.limits.build_memory_bytes_max
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    try:
+        write_checked(directory / BUILT, msgspec.msgpack.encode(build(order, directory)))
+    except OverBudget as error:
+        write_checked(directory / REFUSED, error.message.encode())
+    except MemoryError:
+        reason = f"the query needs more than {memory_bytes:,} bytes of memory to be set up"
+        write_checked(directory / REFUSED, reason.encode())

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import assert_never
 
 from headwater.engine.dataflow import Dataflow, Rows, blaming
+from headwater.engine.delta import by_transaction
 from headwater.engine.edits import Emitted, Entry
 from headwater.engine.index import NOTHING, Ending, Index
 from headwater.engine.params import home
@@ -32,7 +33,7 @@ from headwater.pipeline.leases import Leases
 from headwater.pipeline.manifest import Manifest, read_manifests, write_manifest
 from headwater.pipeline.pace import Pace
 from headwater.pipeline.pending import Pending
-from headwater.pipeline.poison import expulsions
+from headwater.pipeline.poison import expulsions, overburdened
 from headwater.pipeline.records import (
     Activate,
     Answer,
@@ -54,7 +55,7 @@ from headwater.plan.template import Instance, Template
 _DIFF_SEGMENTS = 8
 _TRIM_WINDOWS = 1000  # so many that ended; then what they held goes back to the system
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
-_MISTAKE = "Headwater failed at this query, by a mistake of ours"
+_MISTAKE = "Headwater failed at this query because of a bug; please report it"
 _log = logging.getLogger("headwater.cell")
 
 
@@ -94,7 +95,8 @@ class Cell:
         self._positions: dict[int, int] = {}
         self._dataflow = self._restore()
         self._expulsions = expulsions(config.layout, config.number, self.applied)
-        self._banned: set[str] = set()
+        self._banned: dict[str, str] = {}
+        self._overburdened = overburdened(config.layout, config.number)
         self._emitted = self._last_emitted()
         self._reader = SegmentReader(config.layout.log, self.applied + 1)
         self._pending = Pending()
@@ -221,8 +223,8 @@ class Cell:
         due = [one for one in self._expulsions if one.after == self.applied]
         for one in due:
             _log.error("%s ends in cell %d: %s", one.name, one.cell, one.reason)
-            self._dataflow.expel(one.name, tx_of(first, 0), f"{_MISTAKE}: {one.reason}")
-        self._banned = {one.name for one in due}
+            self._dataflow.expel(one.name, tx_of(first, 0), _told(one))
+        self._banned = {one.name: _told(one) for one in due}
 
     def _position_of(self, tx: int, instance: int) -> int:
         """That of its transaction; a snapshot, which repeats an older tx, is right for when it was asked for."""
@@ -256,17 +258,25 @@ class Cell:
                 self._pending.add(frame)
                 self._place(frame, record.offset)
         deltas = self._pending.take()
-        if deltas:
-            with self._placing():
-                self._dataflow.step(deltas)
+        one_by_one = self._is_overburdened(records)
+        for part in by_transaction(deltas) if one_by_one else [deltas] if deltas else []:
+            with self._placing(certain=one_by_one):
+                self._dataflow.step(part)
+
+    def _is_overburdened(self, records: list[Record]) -> bool:
+        """Whether an attempt before this one was over budget at some of these."""
+        after = self._overburdened
+        near = after is not None and records[0].offset <= after + self.config.limits.step_records_max
+        return near and after is not None and records[-1].offset > after
 
     @contextmanager
-    def _placing(self) -> Iterator[None]:
-        """Whoever counts failures must know where in the log they happened."""
+    def _placing(self, *, certain: bool = True) -> Iterator[None]:
+        """Whoever counts failures must know where in the log they happened, and whether work over budget could be done
+        in smaller steps."""
         try:
             yield
         except Poisoned as error:
-            error.after = self.applied
+            error.after, error.certain = self.applied, certain and error.over_budget
             raise
 
     def _place(self, frame: Frame, offset: int) -> None:
@@ -365,7 +375,9 @@ class Cell:
             self._refuse(subscribe, offset)
             return
         instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
-        if self._dataflow.subscribe(instance, tx_of(offset, 0)):
+        with self._placing(), blaming(instance.template):
+            subscribed = self._dataflow.subscribe(instance, tx_of(offset, 0))
+        if subscribed:
             self._leases.grant(instance.id, subscribe.boot)
             self._asked.setdefault(instance.id, self._position)
 
@@ -379,10 +391,9 @@ class Cell:
 
     def _refuse(self, subscribe: Subscribe, offset: int) -> None:
         """Its table went away between the asking and this record. No cell owns it: the first one answers."""
-        banned = subscribe.template in self._banned
-        if self.config.number == 0 or banned:
-            reason = _MISTAKE if banned else _GONE
-            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, reason)
+        banned = self._banned.get(subscribe.template)
+        if self.config.number == 0 or banned is not None:
+            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, banned or _GONE)
             self._strangers.append(entry)
 
     def _expire(self, boot: int) -> None:
@@ -398,6 +409,10 @@ class Cell:
         self._leases.end(instance)
         self._dataflow.unsubscribe(instance)
         self._dataflow.answers.unsubscribe(instance)
+
+
+def _told(expel: Expel) -> str:
+    return expel.reason if expel.over_budget else f"{_MISTAKE}: {expel.reason}"
 
 
 def _ending(lost: bool) -> Ending:

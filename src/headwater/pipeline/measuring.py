@@ -6,11 +6,14 @@ It reads every row of the tables the query reads: for a look, not for a dashboar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
+from headwater.engine.budget import Budget
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.operators.measured import Actual, measured
+from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import to_array
 from headwater.plan.explain import Actuals
@@ -18,22 +21,29 @@ from headwater.plan.planner import Planned
 from headwater.sources.source import Source
 from headwater.sql.render import quote
 
+_PAIR_BYTES = 128
+
+_MODEST = replace(
+    DEFAULT, work_pairs_max=DEFAULT.explain_pairs_max, work_bytes_max=DEFAULT.explain_pairs_max * _PAIR_BYTES
+)
+
 
 def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> Actuals:
+    """It runs in the server, so it may use less than a query that is set up in a process of its own."""
     template = planned.template
     used = {name: tables[name] for name in sorted(template.tables)}
     rows = {name: _rows(source, table) for name, table in used.items()}
     if template.relation is None:
         beside = [_counted(rows[template.table].num_rows, "row")]
     else:
-        found = measured(template.relation, used, {name: [batch] for name, batch in rows.items()})
+        found = measured(template.relation, used, {name: [batch] for name, batch in rows.items()}, Budget.of(_MODEST))
         beside = [_beside(one) for one in found]
     return Actuals(beside, _whole(used, rows, planned))
 
 
 def _whole(tables: Mapping[str, Table], rows: Mapping[str, pa.RecordBatch], planned: Planned) -> list[str]:
     """As a cell would: activate, subscribe, emit the first result."""
-    flow = Dataflow()
+    flow = Dataflow(limits=_MODEST)
     for table in tables.values():
         flow.define(table)
     flow.activate(planned.template, {name: [batch] for name, batch in rows.items()})

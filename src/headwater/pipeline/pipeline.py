@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.engine.keyed import keys_of
+from headwater.engine.operators.bound import pairs_at_most
 from headwater.engine.params import home_of, partition_of
 from headwater.log.frame import encode_frames
 from headwater.log.record import FIRST_OFFSET, Kind
@@ -34,6 +35,7 @@ from headwater.pipeline.integrity import activations, check_cell
 from headwater.pipeline.layout import DirectoryLock, Layout
 from headwater.pipeline.living import Living
 from headwater.pipeline.plans import Plans
+from headwater.pipeline.quarantine import Quarantine
 from headwater.pipeline.records import (
     Activate,
     Control,
@@ -87,6 +89,7 @@ class Pipeline:
         self._declared: dict[str, Table] = {}
         self._plans = Plans(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
         self._living = Living()
+        self._quarantine = Quarantine()
         self.source_lag_bytes = 0  # as of the last look
         self._requeried: dict[int, Requeried] = {}
         self._beside = Beside(self.layout, self.grid.queries, limits)
@@ -306,6 +309,8 @@ class Pipeline:
 
     def _expel(self, expel: Expel) -> None:
         """What a cell cannot get past ends there; who asks for it again, as soon as that can be read, begins anew."""
+        if expel.over_budget:
+            self._quarantine.hold(expel.name, expel.reason)
         self._catalog.expel(expel.name)
         self._append(expel)
         self._catalog.write(self.layout.catalog)
@@ -340,6 +345,7 @@ class Pipeline:
         template = planned.template
         if template.id in self._catalog.templates:
             return
+        self._quarantine.check(template.id, template.table)
         with self._turns.of(template.table):
             if template.id in self._catalog.templates:
                 return
@@ -389,7 +395,8 @@ class Pipeline:
         """
         if activate.position is not None:
             self.capture.reached(activate.position)
-            built = self._beside.built(activate, self._partitions(template), self._log.next_offset)
+            pairs = _pairs_at_most(template, activate)
+            built = self._beside.built(activate, self._partitions(template), self._log.next_offset, pairs)
             activate = msgspec.structs.replace(activate, built=built)
         with self.capture.lock:
             if not _still_fits(template, self._catalog.tables):
@@ -560,6 +567,13 @@ class Pipeline:
 
     def _tables(self) -> dict[str, Table]:
         return {**self._declared, **self._catalog.tables}
+
+
+def _pairs_at_most(template: Template, activate: Activate) -> int:
+    """That a relation's joins may have to compare, by the rows that were read."""
+    if template.relation is None:
+        return 0
+    return pairs_at_most(template.relation, {one.table.name: one.rows for one in activate.tables})
 
 
 def _still_fits(template: Template, tables: Mapping[str, Table]) -> bool:

@@ -25,11 +25,13 @@ class _Count(msgspec.Struct):
 
 
 def count(layout: Layout, cell: int, error: Poisoned) -> None:
-    """One more failure of a cell. Another place in the log, or another culprit, is counted anew."""
-    expel = Expel(cell, error.after, error.name, error.message)
+    """One more failure of a cell. Another place in the log, or another culprit, is counted anew. What is certain to
+    fail is not tried again."""
+    expel = Expel(cell, error.after, error.name, error.message, error.over_budget)
     before = _read(layout, cell)
     again = before is not None and (before.expel.after, before.expel.name) == (expel.after, expel.name)
     failures = before.failures + 1 if before is not None and again else 1
+    failures = FAILURES_MAX if error.certain else failures
     write_checked(layout.poison(cell), msgspec.msgpack.encode(_Count(expel, failures)))
 
 
@@ -40,6 +42,13 @@ def verdict(layout: Layout, cell: int) -> Expel | None:
         return None
     layout.poison(cell).unlink()
     return found.expel
+
+
+def overburdened(layout: Layout, cell: int) -> int | None:
+    """The log offset after which the cell was over budget, if it was: from there on it steps by single transactions,
+    for several of them may be too much where each is not."""
+    found = _read(layout, cell)
+    return found.expel.after if found is not None and found.expel.over_budget else None
 
 
 def _read(layout: Layout, cell: int) -> _Count | None:

@@ -21,14 +21,15 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class Hydration(msgspec.Struct, frozen=True):
-    """The rows of a table as they were at source position `position`. A cell adds the changes past that position which
-    were logged from offset `since` on."""
+    """The rows of a table, so many, as they were at source position `position`. A cell adds the changes past that
+    position which were logged from offset `since` on."""
 
     table: Table
     files: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     position: int = 0
     since: int = 0
+    rows: int = 0
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -141,12 +142,13 @@ class EndEpoch(msgspec.Struct, frozen=True):
 
 class Expel(msgspec.Struct, frozen=True):
     """In one cell a table, relation or template ends, with the reason, before the records after `after` are taken: the
-    cell failed at them again and again."""
+    cell failed at them again and again, or, where `over_budget`, they were too much for one query."""
 
     cell: int
     after: int
     name: str
     reason: str
+    over_budget: bool = False
 
 
 Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | Release | EndEpoch | Expel

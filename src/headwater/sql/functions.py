@@ -5,6 +5,7 @@ The rest is here by name, so that a refusal can say why.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from headwater.model.value import Type
+from headwater.sql.expr import Const, Expr
 from headwater.sql.names import words
 from headwater.sql.types import common_type, negation_type
 
@@ -99,8 +101,15 @@ AGGREGATES = words(
     percentile string_agg sum total"""
 )
 WINDOWS = words("row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value")
+FORMATS = words("printf format")
 CLOCKS = words("current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch")
 VOLATILE = CLOCKS | words("changes last_insert_rowid load_extension random randomblob total_changes")
+
+
+def is_bounded_format(format: Expr) -> bool:
+    """Whether printf() cannot make a text much longer than its arguments: where it would become too long, SQLite gives
+    NULL and no error."""
+    return isinstance(format, Const) and re.search(r"%[^A-Za-z%]*(\*|\d{4})", str(format.value)) is None
 
 
 @cache

@@ -15,7 +15,17 @@ from headwater.model.value import Type, type_of
 from headwater.sql import literal, types
 from headwater.sql.chain import chain, operands, parts
 from headwater.sql.expr import Call, Case, Cast, ColumnRef, Const, Expr
-from headwater.sql.functions import AGGREGATES, CLOCKS, VOLATILE, WINDOWS, Function, available, known
+from headwater.sql.functions import (
+    AGGREGATES,
+    CLOCKS,
+    FORMATS,
+    VOLATILE,
+    WINDOWS,
+    Function,
+    available,
+    is_bounded_format,
+    known,
+)
 from headwater.sql.grammar import Plus, Span
 from headwater.sql.inner import clause, existence, scalar
 from headwater.sql.names import did_you_mean
@@ -296,6 +306,9 @@ def call(scope: Scope, node: exp.Anonymous) -> Bound:
         return _match(scope, function.name, node.expressions[0], node.expressions[1], *node.expressions[2:])
     args = [bind_expr(scope, arg) for arg in node.expressions]
     all_carried = carried(arg.collating for arg in args)
+    if function.name in FORMATS and args and not is_bounded_format(args[0].expr):
+        hint = "give the format as a constant, with widths of up to three digits"
+        raise scope.refusal(f"{function.name}() may make a text of any length", span(node), hint)
     if function.name == "iif":
         return Bound(_cases(args[:1], args[1:2], args[2]), all_carried)
     name = "coalesce" if function.name == "ifnull" else function.name

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.budget import Budget
 from headwater.engine.conform import conform
 from headwater.engine.operators.batch import Batch
 from headwater.engine.operators.failures import Failures
@@ -37,28 +38,27 @@ class Actual:
 Rows = Mapping[str, Iterable[pa.RecordBatch]]
 
 
-def measured(relation: Relation, tables: Mapping[str, Table], rows: Rows) -> list[Actual]:
-    """Of every operator, in the order of its line in the tree: each before its inputs."""
+def measured(relation: Relation, tables: Mapping[str, Table], rows: Rows, budget: Budget) -> list[Actual]:
+    """Of every operator, in the order of its line in the tree: each before its inputs. `budget` is for all of them."""
     updates = {name: _all(tables[name], batches) for name, batches in rows.items()}
-    _, actuals = _measure(relation, tables, updates)
+    _, actuals = _measure(relation, tables, updates, budget)
     return actuals
 
 
 def _measure(
-    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates]
+    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates], budget: Budget
 ) -> tuple[Batch, list[Actual]]:
-    below = [_measure(each, tables, updates) for each in inputs_of(relation)]
-    batch, actual = _own(relation, tables, updates, [batch for batch, _ in below])
+    below = [_measure(each, tables, updates, budget) for each in inputs_of(relation)]
+    batch, actual = _own(relation, tables, updates, [batch for batch, _ in below], Work(budget=budget))
     return batch, [actual, *(one for _, actuals in below for one in actuals)]
 
 
 def _own(
-    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates], inputs: list[Batch]
+    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates], inputs: list[Batch], work: Work
 ) -> tuple[Batch, Actual]:
     """One operator over inputs that were stepped before."""
     if isinstance(relation, Top) and passes(relation):
         return inputs[0], Actual(_count(inputs[0]))
-    work = Work()
     tree = compiled(relation, tables, work, Failures())
     if not isinstance(tree, Node):
         batch = tree.step(updates, True)

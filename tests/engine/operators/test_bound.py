@@ -1,0 +1,55 @@
+"""What a relation may cost, told before it is computed: no join meets more pairs, and no relation has more rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.engine.budget import Budget
+from headwater.engine.operators.bound import pairs_at_most, rows_at_most
+from headwater.engine.operators.derived import Derived
+from headwater.engine.work import Work
+from headwater.model.errors import OverBudget
+from headwater.model.limits import DEFAULT
+from headwater.sql.relation import Join, Scan
+from tests.engine.operators.alone import LEFT, RIGHT, L, R
+from tests.engine.operators.test_join import SAME_KEY
+from tests.engine.operators.test_trees import story
+from tests.engine.world import FUZZ, batch_of
+
+_MATCHED_TWICE = 3  # an outer join looks its pairs up for itself, and for what is left over on either side
+
+
+@pytest.mark.slow
+def test_no_random_tree_costs_more_than_its_bound() -> None:
+    met = 0
+    for seed in range(3000, 3000 + 40 * FUZZ):
+        told = story(seed, transactions=1)
+        rows = {name: len(each) for name, each in told.first.items()}
+        work = Work()
+        derived = Derived("d", told.relation, told.world.tables, work)
+        tables = told.world.tables
+        derived.load({name: [batch_of(tables[name], each)] for name, each in told.first.items()})
+        used = DEFAULT.work_pairs_max - work.budget.pairs
+        made = derived.rows().num_rows
+        assert made <= rows_at_most(told.relation, rows), seed
+        assert used <= _MATCHED_TWICE * pairs_at_most(told.relation, rows) + 2 * sum(rows.values()) + made, seed
+        met += used > 0
+    assert met > 10
+
+
+def test_a_join_on_a_key_meets_each_row_once_and_any_other_all_with_all() -> None:
+    left, right = Scan("t", ("a", "b"), LEFT, (LEFT[1].name,)), Scan("u", ("a", "b"), RIGHT, (RIGHT[0].name,))
+    rows = {"t": 1000, "u": 300}
+    assert pairs_at_most(Join("inner", left, right, SAME_KEY), rows) == 1000
+    assert pairs_at_most(Join("inner", left, right, None), rows) == 300_000
+    assert rows_at_most(Join("full", left, right, SAME_KEY), rows) == 1000 + 1000 + 300
+    assert pairs_at_most(Join("inner", L, R, None), {L.table: 10**6, R.table: 10**6}) == 10**12
+
+
+def test_a_budget_is_charged_before_anything_is_made() -> None:
+    budget = Budget.of(DEFAULT)
+    budget.charge_pairs(DEFAULT.work_pairs_max)
+    with pytest.raises(OverBudget, match="at least 33,554,433 pairs of rows at once, more than the 33,554,432 allowed"):
+        budget.charge_pairs(1)
+    with pytest.raises(OverBudget, match=r"take at least 1,280,000,000,000 bytes at once"):
+        Budget(bytes=0, bytes_max=0).charge_pairs(32_000_000_000)
