@@ -1,17 +1,21 @@
 """Real PostgreSQL servers for tests: their own directory, a free port on loopback, and an end with the test run.
 
-PostgreSQL refuses to run as root, so there the binaries run as `nobody`.
+PostgreSQL refuses to run as root, so there the binaries run as `nobody`; where `nobody` may not enter the directory
+that they lie in, they run from a copy.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
 import os
 import pwd
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -73,6 +77,29 @@ WITH_TLS = [version for version, place in BINARIES.items() if b"libssl" in (plac
 VERSIONS = tuple(version for version in ("15" if "15" in BINARIES else "16", "18") if version in BINARIES)
 
 
+def anybody_reaches(path: Path) -> bool:
+    """Whether every user may enter the directories above it, and itself."""
+    return all(each.stat().st_mode & stat.S_IXOTH for each in (path, *path.parents))
+
+
+@functools.cache
+def within_reach(binaries: Path) -> Path:
+    """The same binaries where `nobody` can run them: a clone may lie below a directory that is its owner's alone."""
+    if os.geteuid() != 0 or anybody_reaches(binaries.resolve()):
+        return binaries
+    copied = Path(_public_directory("headwater-postgres-binaries-"))
+    atexit.register(shutil.rmtree, copied, ignore_errors=True)
+    copied.chmod(0o755)
+    shutil.copytree(binaries.resolve().parent, copied / "install", symlinks=True)
+    return copied / "install" / binaries.name
+
+
+def _public_directory(prefix: str) -> str:
+    """A new one in the usual place for such, or, where that is somebody's own, in a place that is everybody's."""
+    places = [Path(tempfile.gettempdir()).resolve(), Path("/tmp"), Path("/var/tmp")]
+    return tempfile.mkdtemp(prefix=prefix, dir=next(each for each in places if anybody_reaches(each)))
+
+
 class Postgres:
     """One server. `url()` names a database of it. Settings of None are left to the server's own files."""
 
@@ -81,12 +108,12 @@ class Postgres:
     ) -> None:
         self.version = version
         self._settings = {**_SETTINGS, **(settings or {})}
-        self._bin = BINARIES[version]
+        self._bin = within_reach(BINARIES[version])
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        self.root = Path(tempfile.mkdtemp(prefix=f"headwater-postgres-{version}-"))
+        self.root = Path(_public_directory(f"headwater-postgres-{version}-"))
         if self._as:
             os.chown(self.root, self._as["user"], self._as["group"])
         with socket.socket() as free:
