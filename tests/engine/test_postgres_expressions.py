@@ -15,6 +15,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from headwater.engine.expression import Expressions
+from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, from_array
 from headwater.sql.bind import bind
@@ -225,7 +226,10 @@ def test_every_operator_and_function_answers_as_postgres_does(db: psycopg.Connec
         for place, ours in enumerate(from_array(evaluated.columns[0], type)):
             value, error = next(answers)
             wanted = error if error is not None else None if value is None else _READ[type](value)
-            assert (text, repr(evaluated.failed.get(place, ours))) == (text, repr(wanted)), numbered[place]
+            found = evaluated.failed.get(place, ours)
+            if "that Headwater computes" in str(found):  # our limit, not PostgreSQL's: its text is longer than that
+                found = wanted if len(str(wanted)) > DEFAULT.value_bytes_max else found
+            assert (text, repr(found)) == (text, repr(wanted)), numbered[place]
 
 
 def test_every_operator_and_function_is_of_the_type_that_postgres_says(db: psycopg.Connection[Any]) -> None:
