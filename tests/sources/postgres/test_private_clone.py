@@ -17,7 +17,7 @@ def test_binaries_below_a_private_directory_run_all_the_same(tmp_path: Path) -> 
     shutil.copytree(installed.parent, tmp_path / "install", symlinks=True)
     private = tmp_path / "install" / installed.name
     assert not anybody_reaches(private)
-    run = [within_reach(private) / "postgres", "--version"]
+    run = [str(within_reach(private) / "postgres"), "--version"]
     user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
     said = subprocess.run(run, user=user, cwd="/", capture_output=True, text=True, check=True).stdout
     assert said.startswith("postgres (PostgreSQL)")
