@@ -207,7 +207,7 @@ def test_refusals_ends_and_aborts_reach_the_one_query_they_are_about(page: Page)
         ["C", "aborted"],
         ["D", "window_error", "overflow", None, None],
     ]
-    assert outcome["states"] == ["closed", "closed", "closed", "ready"]
+    assert outcome["states"] == ["closed", "closed", "closed", "stale"]
     assert outcome["sent"] == {"type": "unsubscribe", "id": "q3"}
     assert outcome["third"] == 0
 
@@ -251,3 +251,25 @@ def test_who_waits_for_a_position_asks_for_it_and_asks_again_after_a_reconnect(p
         "second": [{"type": "await", "position": 9}],
         "after": False,
     }
+
+
+def test_while_the_server_says_that_changes_do_not_come_every_query_is_stale_with_the_reason(page: Page) -> None:
+    body = """
+      const tell = () => log.push([live.state, live.reason]);
+      const live = db.query("A", null, { onChange: tell });
+      wire.say(result("q1", 5, [[1, 0]]), { type: "ready", id: "q1", position: 5 });
+      wire.say({ type: "health", failure: "the disk is full" });
+      wire.say(set("q1", 6, 5, 1, 6), { type: "progress", position: 6 });
+      wire.say({ type: "health" });
+      wire.say({ type: "error", id: "q1", code: "window_error", message: "no answer" });
+      wire.say({ type: "ready", id: "q1", position: 6 });
+      wire.say({ type: "health", failure: "the disk is full" });
+      wire.close();
+      const second = await reopened();
+      second.say({ type: "ready", id: "q1", position: 6 });
+      return { log, rows: live.rows };
+    """
+    outcome = played(page, body)
+    ready, full = ["ready", None], ["stale", "the disk is full"]
+    assert outcome["log"] == [ready, full, full, ready, ["stale", "no answer"], ready, full, full, ready]
+    assert outcome["rows"] == [{"id": 1, "n": 6}]

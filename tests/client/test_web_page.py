@@ -183,6 +183,17 @@ def test_values_of_every_type_are_told_apart(stage: Stage) -> None:
     expect(stage.page.locator("#result td.null")).to_have_count(1)
 
 
+def test_rows_that_may_be_old_are_called_so_with_the_reason(stage: Stage) -> None:
+    stage.show([[1, "kettle", 48.5]])
+    expect(stage.page.locator("#live")).to_have_text("live")
+    stage.say({"type": "health", "failure": "the disk is full"})
+    expect(stage.page.locator("#live")).to_have_text("stale")
+    expect(stage.page.locator("#note")).to_have_text("These rows may be old: the disk is full.")
+    stage.say({"type": "health"})
+    expect(stage.page.locator("#live")).to_have_text("live")
+    expect(stage.page.locator("#note")).to_have_text("")
+
+
 def test_a_large_result_shows_its_first_rows_and_says_so(stage: Stage) -> None:
     stage.show([[key, "x", 1.0] for key in range(1_200)])
     expect(stage.page.locator("#note")).to_have_text("The first 500 of 1,200 rows are shown; all are kept current.")

@@ -46,6 +46,9 @@ class Heard:
     def closed(self, subscription: str, reason: str) -> None:
         pass
 
+    def health(self, failure: str | None) -> None:
+        pass
+
     def progress(self, position: int) -> None:
         self.positions.append(position)
 

@@ -59,13 +59,7 @@ class Served:
             return dict(json.load(answer))
 
     def health(self) -> dict[str, Any]:
-        """What `/health` says, whatever its status is."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=60) as answer:
-                return dict(json.load(answer))
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return dict(json.load(refused))
+        return health_at(self.url)
 
     def terminate(self) -> None:
         """What a supervisor does; returns when the process has ended."""
@@ -125,6 +119,16 @@ def kill_worker(db: Database, cell: int) -> int:
         return None
 
     return int(eventually(killed))
+
+
+def health_at(url: str) -> dict[str, Any]:
+    """What a gateway's `/health` says, whatever its status is."""
+    try:
+        with urllib.request.urlopen(f"http{url.removeprefix('ws')}/health", timeout=60) as answer:
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return dict(json.load(refused))
 
 
 def descendants(pid: int) -> dict[int, str]:

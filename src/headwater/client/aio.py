@@ -48,6 +48,10 @@ class AsyncLiveResult:
     def state(self) -> Phase:
         return self._live.state
 
+    @property
+    def reason(self) -> str | None:
+        return self._live.reason
+
     async def wait(self, position: int | None = None, seq: int | None = None, timeout: float | None = 30.0) -> bool:
         return await asyncio.to_thread(self._live.wait, position, seq, timeout)
 

@@ -182,6 +182,7 @@ class Database:
             reach=self._backend.reach,
             abort=lambda forget: self._drop(id, forget),
             explain=lambda: self._backend.explain(sql, params, False),
+            failure=lambda: self._session.failure,
         )
         self._asked[id] = (sql, params)
         self._session.add(live)

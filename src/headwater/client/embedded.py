@@ -62,7 +62,7 @@ class Embedded:
         return self._server.explain(sql, params, analyze)
 
     def status(self) -> dict[str, Any]:
-        return status(self._server.url, self._pipeline, self._hub)
+        return status(self._server)
 
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)

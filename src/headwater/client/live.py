@@ -49,19 +49,20 @@ class LiveResult:
         reach: Callable[[int], None],
         abort: Callable[[bool], None],
         explain: Callable[[], str],
+        failure: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.id, self.sql = id, sql
         self._state = State(columns=columns)
         self._initial: State | None = None
         self._changed, self._progress, self._callback = changed, progress, callback
-        self._reach, self._abort, self._explain = reach, abort, explain
+        self._reach, self._abort, self._explain, self._failure = reach, abort, explain, failure
         self._pending: deque[Emission] = deque()
         self._untold: deque[News] = deque()
         self._ready_at: int | None = None
         self._right_through = -1
         self.strategy = "incremental"
         self._phase: Phase = "initializing"
-        self.reason: str | None = None
+        self._reason: str | None = None
         self.resyncs = 0
         self._observers: list[Observer] = []
         self._listeners: list[Listener] = []
@@ -98,7 +99,13 @@ class LiveResult:
 
     @property
     def state(self) -> Phase:
-        return self._phase
+        """Rows that nothing can change just now, although the database may have changed, are not called ready."""
+        return "stale" if self._phase == "ready" and self._failure() is not None else self._phase
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is stale or closed."""
+        return self._failure() if self._phase == "ready" else self._reason
 
     @property
     def snapshot(self) -> State:
@@ -122,7 +129,7 @@ class LiveResult:
 
     def _reached(self, position: int | None, seq: int | None, seen: State) -> bool:
         if self._phase == "closed":
-            raise HeadwaterError(f"the live query is closed: {self.reason}")
+            raise HeadwaterError(f"the live query is closed: {self._reason}")
         if self._phase == "initializing":
             return False
         if position is not None:
@@ -190,18 +197,18 @@ class LiveResult:
     def resync(self, reason: str) -> None:
         """Changes are missing; a fresh result follows, and until then the rows are those before."""
         self.resyncs += 1
-        self._ready_at, self.reason = None, reason
+        self._ready_at, self._reason = None, reason
         self.stale()
 
     def failed(self, reason: str) -> None:
         """The origin would raise for this query just now: the rows, if there are any, are those before."""
-        self._phase, self.reason = "stale", reason
+        self._phase, self._reason = "stale", reason
 
     def closed(self, reason: str) -> None:
         with self._changed:
             if self._phase == "closed":
                 return
-            self._phase, self.reason = "closed", reason
+            self._phase, self._reason = "closed", reason
             for listener in list(self._listeners):
                 _call(listener, None)
             self._changed.notify_all()
@@ -230,7 +237,7 @@ class LiveResult:
     def _become_ready(self) -> None:
         if self._ready_at is not None:
             self._right_through = max(self._ready_at, self._right_through)
-        self._ready_at, self._phase, self.reason = None, "ready", None
+        self._ready_at, self._phase, self._reason = None, "ready", None
         self._initial = self._initial or self._state
 
     def _apply(self, emission: Emission) -> None:

@@ -36,6 +36,7 @@ from headwater.protocol.messages import (
     Closed,
     Error,
     FromServer,
+    Health,
     Hello,
     Message,
     Progress,
@@ -238,6 +239,8 @@ class Remote:
                 self._session.ready(id, position)
             case Progress(position):
                 self._session.progress(position)
+            case Health(failure):
+                self._session.health(failure)
             case ResyncMessage(id, reason):
                 self._session.resync(id, reason)
             case Closed(id, reason):

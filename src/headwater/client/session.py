@@ -21,6 +21,7 @@ class ClientSession:
         self.changed = threading.Condition(threading.RLock())
         self.lives: dict[str, LiveResult] = {}
         self.position = -1
+        self.failure: str | None = None
         self._touched: set[str] = set()
         self._on_gap = on_gap
 
@@ -71,6 +72,12 @@ class ClientSession:
             if live := self.lives.pop(subscription, None):
                 live.closed(reason)
 
+    def health(self, failure: str | None) -> None:
+        """Of all live results at once: those that were ready are stale while there is a failure."""
+        with self.changed:
+            self.failure = failure
+            self.changed.notify_all()
+
     def progress(self, position: int) -> None:
         """Only live results that something was said to are looked at: a quiet position costs nothing per query.
 
@@ -92,6 +99,7 @@ class ClientSession:
         """The connection is gone: rows stay, and say so. How far the next one is, it will tell."""
         with self.changed:
             self.position = -1
+            self.failure = None
             for live in self.lives.values():
                 live.stale()
             self._touched.update(self.lives)

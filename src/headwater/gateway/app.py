@@ -44,13 +44,13 @@ def make_app(server: Server, extra: tuple[BaseRoute, ...] = (), allowed: Allowed
         await Socket(websocket, server, shared).run()
 
     async def health(request: Request) -> Response:
-        seen = status(server.url, server.pipeline, server.hub)
+        seen = status(server)
         ok = seen["failure"] is None
-        told = {name: seen[name] for name in ("runner", "failure", "source_lag_bytes")}
+        told = {name: seen[name] for name in ("runner", "failure", "lag_ms", "source_lag_bytes")}
         return JSONResponse({"ok": ok, **told}, 200 if ok else 503)
 
     async def state(request: Request) -> Response:
-        return JSONResponse(status(server.url, server.pipeline, server.hub, rate))
+        return JSONResponse(status(server, rate))
 
     async def position(request: Request) -> Response:
         return await answered(lambda: {"position": server.pipeline.source.position()})

@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.gateway.deadlines import Deadlines
@@ -66,6 +66,7 @@ class Hub:
         self._awaiting: set[Session] = set()
         self._heartbeats: Deadlines[Session] = Deadlines()
         self.cells = [CellProgress(SegmentReader(pipeline.layout.diffs(n))) for n in range(pipeline.grid.cells)]
+        self._unanswered = False
         self.subscriptions = self.sessions_moved = self._expired = 0
         self._broken: set[int] = set()
         self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
@@ -226,6 +227,30 @@ class Hub:
         del others[subscription]
         if not others:
             del self._by_instance[instance]
+
+    @property
+    def delivered(self) -> int:
+        """The log offset up to which every cell's emissions have been handed over."""
+        return min(cell.to for cell in self.cells)
+
+    def tell(self, failure: str | None, unanswered: Mapping[int, str]) -> None:
+        """Called by the monitor. Without the lock: it must be heard also when the hub itself is what does not move."""
+        for session in tuple(self._sessions):
+            if session.failure != failure:
+                session.failure = failure
+                session.sink.health(failure)
+        if unanswered or self._unanswered:
+            for one in [one for session in tuple(self._sessions) for one in tuple(session.answered.values())]:
+                self._tell_unanswered(one, unanswered.get(one.planned.instance.id))
+        self._unanswered = bool(unanswered)
+
+    def _tell_unanswered(self, subscription: Subscription, reason: str | None) -> None:
+        """What follows an answer, after a time without, is that it is right again."""
+        before, subscription.failure = subscription.failure, reason
+        if reason is not None and reason != before and subscription.started:
+            subscription.session.sink.failed(subscription.id, reason)
+        elif reason is None and before is not None:
+            subscription.right_through = -1
 
     @property
     def windows(self) -> int:

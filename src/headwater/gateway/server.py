@@ -9,6 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from headwater.gateway.health import Monitor
 from headwater.gateway.hub import Hub
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT, Limits
@@ -71,6 +72,7 @@ class Server:
             self._clear()
             raise
         self.hub = Hub(self.pipeline)
+        self.monitor = Monitor(self.pipeline, self.hub)
         self._stop = threading.Lock()
         self._stopped = False
 
@@ -79,6 +81,7 @@ class Server:
             self.hub.catch_up()
             self.pipeline.start()
             self.hub.start()
+            self.monitor.start()
         except BaseException:
             self.close()
             raise
@@ -88,6 +91,7 @@ class Server:
         with self._stop:
             if not self._stopped:
                 self._stopped = True
+                self.monitor.stop()
                 self.hub.stop()
                 try:
                     self.pipeline.close()

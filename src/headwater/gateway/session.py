@@ -31,6 +31,9 @@ class Sink(Protocol):
 
     def closed(self, subscription: str, reason: str) -> None: ...
 
+    def health(self, failure: str | None) -> None:
+        """Why changes do not come just now; with None: they do again. Called by the monitor's thread."""
+
     def progress(self, position: int) -> None:
         """Everything up to this position has been handed over; now it counts."""
 
@@ -43,6 +46,7 @@ class Subscription:
     cell: int
     resume: Resume | None = None
     started: bool = False
+    failure: str | None = None  # why the origin does not answer it
     right_through: int = -1  # the last position said of a query that the origin answers
 
 
@@ -83,3 +87,4 @@ class Session:
     awaited: int | None = None
     patience_s: float = 0.0
     behind: int | None = None
+    failure: str | None = None  # what it was told

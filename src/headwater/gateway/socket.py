@@ -33,6 +33,7 @@ from headwater.protocol.emissions import encode_body, kind_of, with_id
 from headwater.protocol.messages import (
     Closed,
     Error,
+    Health,
     Message,
     Progress,
     Ready,
@@ -157,6 +158,10 @@ class SocketSink:
     def closed(self, subscription: str, reason: str) -> None:
         self._ended(subscription)
         self.send(Closed(subscription, reason))
+        self._outbox.ring()
+
+    def health(self, failure: str | None) -> None:
+        self.send(Health(failure))
         self._outbox.ring()
 
     def progress(self, position: int) -> None:

@@ -8,9 +8,8 @@ from collections import deque
 from importlib.metadata import version
 from typing import Any
 
-from headwater.gateway.hub import CellProgress, Hub
-from headwater.pipeline.pipeline import Pipeline
-from headwater.vital import first_failure
+from headwater.gateway.hub import CellProgress
+from headwater.gateway.server import Server
 
 _SPAN_S = 5.0
 
@@ -31,26 +30,27 @@ class Rate:
             return (after - before) / (last - first) if last > first else 0.0
 
 
-def status(url: str, pipeline: Pipeline, hub: Hub, rate: Rate | None = None) -> dict[str, Any]:
+def status(server: Server, rate: Rate | None = None) -> dict[str, Any]:
+    pipeline, hub, health = server.pipeline, server.hub, server.monitor.look()
     cells = [_cell(number, cell) for number, cell in enumerate(hub.cells)]
     total = pipeline.capture.transactions
     return {
         "runner": pipeline.runner.name,
-        "source": url,
+        "source": server.url,
         "version": version("headwater"),
         "grid": str(pipeline.grid),
         "cells": cells,
         "epoch": max((cell["epoch"] for cell in cells), default=0),
         "transactions": total,
         "transactions_per_s": round(rate.at(total, time.monotonic()), 2) if rate else None,
-        "lag_ms": max((cell["lag_ms"] for cell in cells), default=0.0),
+        "lag_ms": round(health.lag_ms, 2),
         "subscriptions": hub.subscriptions,
         "windows": hub.windows,
         "templates": pipeline.templates,
         "position": pipeline.capture.position,
         "log_offset": pipeline.log_offset,
         "source_lag_bytes": pipeline.source_lag_bytes,
-        "failure": pipeline.failure or first_failure(hub.threads),
+        "failure": health.failure,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.model.value import Row
 
@@ -21,7 +21,9 @@ class Change:
 class Transaction:
     """One source transaction: its changes as they were made, and the source's position just after its commit.
 
-    The changes are a tuple, or those of a `Stretch`."""
+    The changes are a tuple, or those of a `Stretch`. `committed_at` is the time of its commit by the source's clock, in
+    seconds since 1970, where the source tells: for metrics alone."""
 
     position: int
     changes: Sequence[Change]
+    committed_at: float | None = field(default=None, compare=False)

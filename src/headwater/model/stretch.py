@@ -40,15 +40,18 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
-    """Transactions that follow one another, table by table."""
+    """Transactions that follow one another, table by table. `times` are those of their commits."""
 
     positions: Sequence[int]
     tables: tuple[TableChanges, ...]
+    times: Sequence[float] | None = None
 
     def transactions(self) -> list[Transaction]:
         begins = [one.begins.tolist() for one in self.tables]
         spans = zip(*(pairwise(one) for one in begins), strict=True)
-        return [Transaction(at, Part(self, span)) for at, span in zip(self.positions, spans, strict=True)]
+        times: Sequence[float | None] = self.times or [None] * len(self.positions)
+        transactions = zip(self.positions, spans, times, strict=True)
+        return [Transaction(at, Part(self, span), time) for at, span, time in transactions]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,7 @@ from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.stretch import Part, among
+from headwater.pipeline.backlog import Backlog
 from headwater.pipeline.records import Schema, decode_control, position_of
 from headwater.sources.source import SchemaChange, Source
 from headwater.vital import VitalThread
@@ -53,6 +55,7 @@ class Capture:
         self.transactions = 0
         self._unsettled = 0  # changes
         self.failure: str | None = None
+        self.backlog = Backlog(log.next_offset - 1, time.time())
         self.tables: dict[str, Table] = {}
         self.lock = threading.Lock()
         self._moved = threading.Condition()
@@ -126,10 +129,12 @@ class Capture:
         self._unsettled = 0
 
     def _transactions(self, transactions: Sequence[Transaction]) -> None:
-        fresh = [self._net(one) for one in transactions if one.position > self.position]
+        new = [one for one in transactions if one.position > self.position]
+        fresh = [self._net(one) for one in new]
         if fresh:
             self._on_changes(fresh, self.tables)
             self._append(fresh)
+            self.backlog.add(self._writer.next_offset - 1, time.time(), new[0].committed_at)
             self.transactions += len(fresh)
             self._unsettled += sum(len(one.changes) for one in fresh)
 

@@ -82,8 +82,10 @@ class InlineRunner:
         try:
             cell.report()
             while not (self._stop.is_set() or cell.ended):
-                if cell.turn(_WAIT_S):
-                    self.failures.pop(config.number, None)
+                cell.turn(_WAIT_S)
+                if config.number in self.failures:
+                    cell.save()  # that may have been what failed
+                    del self.failures[config.number]
             cell.save()
         finally:
             cell.close()

@@ -154,6 +154,11 @@ class Pipeline:
         threads = (self.capture.thread, self._requery.thread, self._retention.thread, *self.runner.threads)
         return self.capture.failure or self.runner.failure or first_failure(threads)
 
+    @property
+    def unanswered(self) -> Mapping[int, str]:
+        """The windows that the origin could not be asked for just now, and why."""
+        return self._requery.failures
+
     def start(self) -> None:
         for table in list(self._catalog.tables):
             self._recapture(table)

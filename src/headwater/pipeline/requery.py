@@ -85,6 +85,7 @@ class Requery:
         self._source, self._log, self._logged = source, log, logged
         self._give_up, self._limits = give_up, limits
         self._asked: dict[int, Asked] = {}
+        self._failed: dict[int, str] = {}
         self._lock = threading.Lock()
         self._due = threading.Event()
         self._stop = False
@@ -111,6 +112,13 @@ class Requery:
     def forget(self, instance: int) -> None:
         with self._lock:
             self._asked.pop(instance, None)
+            self._failed.pop(instance, None)
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why the last question failed, of each window whose did."""
+        with self._lock:
+            return dict(self._failed) if self._failed else {}
 
     def reading(self, table: str) -> list[int]:
         """The windows that read a table."""
@@ -166,6 +174,7 @@ class Requery:
 
     def _trying(self, due: Iterable[Asked], ask: Callable[[], None]) -> None:
         """What cannot be asked now is asked again soon."""
+        reason = None
         try:
             ask()
             return
@@ -173,11 +182,15 @@ class Requery:
             pass
         except HeadwaterError as error:
             _log.warning("a query could not be asked again: %s", error)
-        except Exception:
+            reason = error.message
+        except Exception as error:
             _log.exception("a query could not be asked again")
+            reason = repr(error)
         with self._lock:
             for asked in due:
                 asked.dirty, asked.asking = True, False
+                if reason is not None and asked.query.instance in self._asked:
+                    self._failed[asked.query.instance] = f"the database could not be asked: {reason}"
         threading.Timer(_RETRY_S, self._due.set).start()
 
     # The whole
@@ -216,6 +229,7 @@ class Requery:
     def _answered(self, asked: Asked, position: int, offset: int) -> None:
         with self._lock:
             asked.position, asked.offset, asked.asking = position, offset, False
+            self._failed.pop(asked.query.instance, None)
             asked.touched.answered(position)
             asked.renames.answered(position)
             if asked.touched:

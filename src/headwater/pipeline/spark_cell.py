@@ -5,6 +5,7 @@ A worker keeps its cell between epochs; whoever took the cell over in between ha
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -51,14 +52,15 @@ def _run(job: Job, number: int, epoch: int) -> int:
         seconds = epoch_seconds(job)
         if seconds > 0:
             cell.report()
-        _loop(cell, seconds)
+        _loop(cell, seconds, job.layout.failure(number))
         cell.save()
         job.layout.failure(number).unlink(missing_ok=True)
         return cell.applied
     except Fenced:
         return _dropped(job, number)
     except BaseException as error:
-        job.layout.failure(number).write_text(traceback.format_exc())
+        with contextlib.suppress(OSError):  # a full disk is the reason, then
+            job.layout.failure(number).write_text(traceback.format_exc())
         if isinstance(error, Poisoned):
             count(job.layout, number, error)
         _dropped(job, number)
@@ -90,13 +92,20 @@ def _cell(job: Job, number: int, epoch: int) -> Cell:
     return _kept[key]
 
 
-def _loop(cell: Cell, seconds: float) -> None:
-    """Goes on while the epoch lasts. An epoch of no length takes once what is there: an ordinary micro-batch."""
+def _loop(cell: Cell, seconds: float, failure: Path) -> None:
+    """Goes on while the epoch lasts. An epoch of no length takes once what is there: an ordinary micro-batch.
+
+    The failure of an earlier attempt is over once this one has got on."""
     parent, deadline = os.getppid(), time.monotonic() + seconds
+    failed = failure.exists()
     while not cell.ended and os.getppid() == parent:
         faulthandler.dump_traceback_later(_HANG_S, exit=True)
         left = deadline - time.monotonic()
         cell.turn(min(max(left, 0.0), _WAIT_S))
+        if failed:
+            cell.save()  # that may have been what failed
+            failure.unlink(missing_ok=True)
+            failed = False
         if left <= 0:
             return
 

@@ -55,12 +55,13 @@ class SparkRunner:
 
     @property
     def failure(self) -> str | None:
-        """A JVM that does not answer is told of long before it is given up."""
+        """A JVM that does not answer is told of long before it is given up; a cell that failed, until it gets on."""
         if self._failure is not None or self._pulse is None:
             return self._failure
-        silent_s = self._pulse.silent_s
         told_s = self._job.limits.jvm_silence_ms_max / 6000
-        return f"the JVM of Spark has not answered for {silent_s:.0f} s" if silent_s > told_s else None
+        if self._pulse.silent_s > told_s:
+            return f"the JVM of Spark has not answered for more than {told_s:g} s"
+        return next((f"cell {cell}: {words}" for cell, words in self._said().items()), None)
 
     @property
     def restarts(self) -> int:
@@ -244,9 +245,9 @@ class SparkRunner:
         self._stopping.wait(_BACKOFF_S[min(self._tries, len(_BACKOFF_S) - 1)])
 
     def _said(self) -> dict[int, str]:
-        """The last words of the cells that failed."""
-        files = {cell: self._job.layout.failure(cell) for cell in range(self._job.grid.cells)}
-        return {cell: file.read_text().strip().splitlines()[-1] for cell, file in files.items() if file.exists()}
+        """The last words of the cells that failed, and have not got on since."""
+        said = {cell: _last_line(self._job.layout.failure(cell)) for cell in range(self._job.grid.cells)}
+        return {cell: words for cell, words in said.items() if words}
 
     def _damaged(self) -> dict[int, str]:
         corrupt = f"{Corrupt.__module__}.{Corrupt.__qualname__}: "
@@ -265,6 +266,14 @@ class SparkRunner:
 def _offset(cell: Path) -> int:
     manifest = read_manifest(cell)
     return 0 if manifest is None else manifest.offset
+
+
+def _last_line(file: Path) -> str:
+    """Empty where there is no such file."""
+    try:
+        return (file.read_text().strip().splitlines() or ["no reason given"])[-1]
+    except OSError:
+        return ""
 
 
 def _first_line(error: BaseException) -> str:

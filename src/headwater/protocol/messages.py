@@ -128,6 +128,12 @@ class Progress(Message, frozen=True, omit_defaults=True, tag="progress"):
     position: int
 
 
+class Health(Message, frozen=True, omit_defaults=True, tag="health"):
+    """Changes do not come just now, and why; without a failure: they do again."""
+
+    failure: str | None = None
+
+
 class Invalidated(Message, frozen=True, omit_defaults=True, tag="invalidated"):
     id: str
     seq: int
@@ -164,6 +170,7 @@ FromServer = (
     | WireSwap
     | Ready
     | Progress
+    | Health
     | Invalidated
     | ResyncMessage
     | Error

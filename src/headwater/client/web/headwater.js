@@ -50,6 +50,7 @@ export class Connection {
   state = "connecting";
   session = null;
   position = null; // every query is shown as of here
+  failure = null; // why changes do not come just now, as the server says
 
   #url;
   #token;
@@ -116,6 +117,7 @@ export class Connection {
     this.#socket = null;
     this.session = null;
     this.position = null;
+    this.failure = null;
     clearInterval(this.#pulseTimer);
     if (this.state === "closed") return;
     for (const live of this.#lives.values()) live.interrupt();
@@ -135,6 +137,7 @@ export class Connection {
       case "result": case "diff": case "swap": return this.#hold(live, decodeEmission(message));
       case "ready": return this.#ready(live, message);
       case "progress": return this.#advance(message.position);
+      case "health": return this.#heard(message.failure ?? null);
       case "resync": return live.interrupt(message.reason);
       case "error": return this.#fail(live, new HeadwaterError(message));
       case "closed": return this.#end(live, message.reason);
@@ -177,6 +180,12 @@ export class Connection {
     for (const { resolve } of reached) resolve(true);
   }
 
+  /** While changes do not come, what was ready is stale, with the reason. */
+  #heard(failure) {
+    this.failure = failure;
+    for (const live of this.#lives.values()) live.weigh();
+  }
+
   #flush(lives) {
     const moved = lives.filter((live) => this.#settle(live));
     for (const live of moved) live.tell();
@@ -204,7 +213,7 @@ export class Connection {
   /** A window in error comes back when the row at fault has gone; any other error is a refusal, and the query is over. */
   #fail(live, error) {
     if (live === null) this.onError?.(error);
-    else if (error.code === "window_error") live.onError?.(error);
+    else if (error.code === "window_error") live.fail(error);
     else this.#end(live, error.message, () => live.onError?.(error));
   }
 
@@ -307,12 +316,25 @@ export class LiveResult {
   settle(position) {
     const [before, state] = [this.#held, this.state];
     while (this.pending.length > 0 && this.pending[0].position <= position) this.#take(this.pending.shift());
-    if (this.isReady) Object.assign(this, { state: "ready", reason: null });
+    if (this.isReady) this.#become();
     return this.#held !== before || this.state !== state;
   }
 
   tell() {
     this.onChange?.(this);
+  }
+
+  /** The server has said how it is. */
+  weigh() {
+    const [state, reason] = [this.state, this.reason];
+    if (this.isReady) this.#become();
+    if (this.state !== state || this.reason !== reason) this.tell();
+  }
+
+  /** Ready; or stale, while nothing could change what is shown. */
+  #become() {
+    const failure = this.#connection.failure;
+    Object.assign(this, { state: failure === null ? "ready" : "stale", reason: failure });
   }
 
   /** The thread is lost: what is shown stays until it is taken up again or a fresh result is here. */
@@ -322,6 +344,14 @@ export class LiveResult {
     this.reason = reason ?? this.reason;
     if (this.state === "ready") this.state = "stale";
     this.tell();
+  }
+
+  /** The database would raise for this query just now, or does not answer it: what is shown is what was right before. */
+  fail(error) {
+    Object.assign(this, { isReady: false, reason: error.message });
+    if (this.state === "ready") this.state = "stale";
+    this.tell();
+    this.onError?.(error);
   }
 
   /** What came does not follow from what is held: nothing but a result will do. */

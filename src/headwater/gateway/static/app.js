@@ -8,7 +8,7 @@ import { TableView } from "/static/table.js";
 import { offerTheme } from "/static/theme.js";
 
 const EMISSIONS = new Set(["result", "diff", "swap"]);
-const STATES = { initializing: "asking", ready: "live", stale: "catching up", closed: "ended" };
+const STATES = { initializing: "asking", ready: "live", stale: "stale", closed: "ended" };
 const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
 
@@ -170,14 +170,15 @@ function showLive(state) {
 }
 
 function showFacts(shown, drawn) {
-  const { rows, seq, strategy, state } = shown;
+  const { rows, seq, strategy, state, reason } = shown;
   const count = `${number.format(rows.length)} ${rows.length === 1 ? "row" : "rows"}`;
   const aside = Object.assign(document.createElement("span"), { className: "aside", textContent: ` · ${strategy ?? "?"} · seq ${seq}` });
   $("facts").replaceChildren(...(seq > 0 ? [count, aside] : []));
-  $("note").textContent = note(rows.length, drawn, state);
+  $("note").textContent = note(rows.length, drawn, state, reason);
 }
 
-function note(count, drawn, state) {
+function note(count, drawn, state, reason) {
+  if (state === "stale" && reason) return `These rows may be old: ${reason}.`;
   if (state === "initializing") return "Asking…";
   if (count === 0) return state === "closed" ? "" : "No row matches. When one does, it appears here.";
   return count > drawn ? `The first ${number.format(drawn)} of ${number.format(count)} rows are shown; all are kept current.` : "";

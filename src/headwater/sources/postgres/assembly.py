@@ -52,6 +52,7 @@ class Committed:
     position: int
     xid: int
     said: list[Said]
+    at_us: int = field(default=0, compare=False)  # of the commit, since 2000
 
 
 @dataclass(slots=True)
@@ -156,8 +157,8 @@ class Assembly:
                 self._block = None
             case StreamAbort(xid=xid, subxid=subxid):
                 self._aborted(xid, subxid)
-            case StreamCommit(xid=xid, end=end):
-                return self._streamed(xid, end)
+            case StreamCommit(xid=xid, end=end, at_us=at_us):
+                return self._streamed(xid, end, at_us)
             case Origin() | NamedType():
                 pass
             case Prepared(kind=kind):
@@ -171,7 +172,7 @@ class Assembly:
     def _committed(self, end: int) -> Committed:
         if self._begun is None:
             raise SourceError("expected the beginning of a transaction, found its end")
-        done = Committed(end, self._begun.xid, self._said)
+        done = Committed(end, self._begun.xid, self._said, self._begun.at_us)
         self._begun, self._said, self._size = None, [], 0
         return done
 
@@ -182,7 +183,7 @@ class Assembly:
         elif under_way is not None:
             self._open.pop(xid).file.close()
 
-    def _streamed(self, xid: int, end: int) -> Committed:
+    def _streamed(self, xid: int, end: int, at_us: int) -> Committed:
         under_way = self._open.pop(xid, None) or _UnderWay()
         with under_way.file:
-            return Committed(end, xid, list(under_way.said()))
+            return Committed(end, xid, list(under_way.said()), at_us)

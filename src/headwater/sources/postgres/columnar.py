@@ -93,7 +93,7 @@ def translated(plain: Plain, tables: dict[int, Followed], after: int) -> Transla
     touched = np.flatnonzero(is_touched)
     read = {oid: _Read(plain, rows, tables[oid]) for oid, rows in chosen.items()}
     done = {oid: one.changes(touched) for oid, one in read.items()}
-    stretch = Stretch(plain.positions[touched].tolist(), tuple(done.values()))
+    stretch = Stretch(plain.positions[touched].tolist(), tuple(done.values()), plain.times[touched].tolist())
     return Translated(stretch, {oid: one.run() for oid, one in read.items()})
 
 

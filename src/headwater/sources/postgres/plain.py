@@ -17,7 +17,8 @@ Ints = npt.NDArray[np.int64]
 _BEGIN, _COMMIT = ord("B"), ord("C")
 _IS_ROW = np.zeros(256, np.bool_)
 _IS_ROW[[*b"IUD"]] = True
-_OID, _XID, _END = 1, 17, 10  # where they stand in a row's message, in one that begins, and in one that commits
+_OID, _AT, _XID, _END = 1, 9, 17, 10  # where they stand: in a row's message, in one that begins, in one that commits
+EPOCH_S = 946_684_800  # PostgreSQL's: 2000-01-01
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Plain:
         self.tx = (np.cumsum(kinds == _BEGIN) - 1)[rows]
         self.xids = self.number(starts[self.begins] + _XID, ">u4")
         self.positions = self.number(starts[kinds == _COMMIT] + _END, ">u8")
+        self.times = self.number(starts[self.begins] + _AT, ">i8") / 1e6 + EPOCH_S
         self.oids = self.number(self.at + _OID, ">u4")
 
     def number(self, at: Ints, form: str) -> Ints:

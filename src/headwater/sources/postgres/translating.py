@@ -33,7 +33,7 @@ from headwater.sources.postgres.pgoutput import (
     Truncate,
     Update,
 )
-from headwater.sources.postgres.plain import Plain
+from headwater.sources.postgres.plain import EPOCH_S, Plain
 from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
 from headwater.sources.postgres.types import BUILT_IN, Parse, Types, Unreadable
 from headwater.sources.source import SchemaChange
@@ -102,7 +102,8 @@ class Translation:
         self._keep(committed.position)
         self.reported = committed.position
         kept = _in_shape(changes, items) if items else changes
-        return [*items, Transaction(committed.position, tuple(kept))] if kept else items
+        done = Transaction(committed.position, tuple(kept), committed.at_us / 1e6 + EPOCH_S)
+        return [*items, done] if kept else items
 
     def columns(self, plain: Plain, after: int) -> list[Transaction]:
         """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises `Odd` where
