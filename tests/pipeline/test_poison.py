@@ -52,7 +52,7 @@ def test_the_query_that_failed_ends_and_its_neighbour_goes_on(
     assert {"id": 2, "n": 666} in neighbour.rows
     eventually(lambda: culprit.state == "closed")
     assert culprit.reason is not None and "a mistake of ours" in culprit.reason
-    assert neighbour.state == "ready"
+    eventually(lambda: neighbour.state == "ready")
 
     monkeypatch.undo()
     again = db.query(sql, live=True)
