@@ -149,7 +149,7 @@ class Watched:
     def _take(self, emission: Emission | None) -> None:
         self.emissions += 1
         if self.live.sql == GROUPS:
-            self.totals.add(int(sum(row["s"] for row in self.live.rows)))
+            self.totals.add(sum(int(str(row["s"])) for row in self.live.rows))
 
     def check(self, connect: Connect, sql: str) -> None:
         assert not self.chain.broken, f"{sql}: {self.chain.broken[:3]}"
