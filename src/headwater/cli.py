@@ -10,9 +10,8 @@ import logging
 import math
 import socket
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -35,6 +34,7 @@ from headwater.gateway.serving import address, listen, serve
 from headwater.model.errors import Drift, HeadwaterError
 from headwater.model.value import Value
 from headwater.pipeline.grid import Grid
+from headwater.scratch import make_scratch, remove_scratch
 from headwater.sources import open_doctor, open_source, shown
 from headwater.sources.doctor import Finding, Mended, Scope, State, is_well, mend_all
 
@@ -219,11 +219,11 @@ def _demo(args: argparse.Namespace) -> int:
     from headwater.gateway.demo_routes import demo_routes
 
     allowed = Allowed.of(args.allow_host, args.allow_origin)
-    with tempfile.TemporaryDirectory(prefix="headwater-demo-") as scratch, listen(args.host, args.port) as bound:
-        shop = Path(scratch) / "shop.db"
+    with _demo_directory() as scratch, listen(args.host, args.port) as bound:
+        shop = scratch / "shop.db"
         with _err.status("making a shop: customers, products, orders …"):
             create_shop(shop, now=dt.datetime.now())
-        server = _opened(args, f"sqlite:///{shop}", args.data_dir or Path(scratch) / "data")
+        server = _opened(args, f"sqlite:///{shop}", args.data_dir or scratch / "data")
         with Traffic(shop) as traffic:
             routes = demo_routes(traffic, [asdict(example) for example in EXAMPLES])
             _serve_app(server, make_app(server, routes, allowed), bound)
@@ -232,6 +232,15 @@ def _demo(args: argparse.Namespace) -> int:
 
 def _serve_app(server: Server, app: Starlette, bound: socket.socket) -> None:
     serve(app, bound, server.pipeline.limits, on_started=lambda: _announce(address(bound), server))
+
+
+@contextlib.contextmanager
+def _demo_directory() -> Iterator[Path]:
+    path = make_scratch("demo")
+    try:
+        yield path
+    finally:
+        remove_scratch(path)
 
 
 def _announce(url: str, server: Server) -> None:

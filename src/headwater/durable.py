@@ -15,6 +15,7 @@ from pathlib import Path
 import xxhash
 
 from headwater.model.errors import Corrupt
+from headwater.permissions import open_to_write
 
 _MARK = b"HWFILE01"
 _FRAME = struct.Struct("<8sQ")
@@ -25,7 +26,7 @@ CONTENT_AT = _FRAME.size + _DIGEST_BYTES  # where the content of a checked file 
 def write_durably(path: Path, *pieces: bytes) -> None:
     """Writes to a draft, syncs, renames into place, syncs the directory."""
     draft = path.with_name(f"{path.name}.{threading.get_ident()}.new")
-    with draft.open("wb") as file:
+    with open_to_write(draft) as file:
         for piece in pieces:
             file.write(piece)
         file.flush()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.durable import digest_of, digest_of_file
 from headwater.model.errors import Corrupt
+from headwater.permissions import open_to_write
 
 _HINT = "start the cell from an older manifest, or with a fresh data directory"
 
@@ -29,7 +30,7 @@ def write(batch: pa.RecordBatch, directory: Path) -> str:
     name = f"{digest_of(content)}.arrow"
     if not is_whole(directory / name):
         unfinished = directory / f"{name}.{os.getpid()}"
-        with unfinished.open("wb") as file:
+        with open_to_write(unfinished) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

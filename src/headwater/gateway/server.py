@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 import threading
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from headwater.pipeline.grid import Grid
 from headwater.pipeline.inline import InlineRunner
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.runner import Job, Runner
+from headwater.scratch import make_scratch, remove_scratch
 from headwater.sources import open_source, shown
 from headwater.sql.params import Given
 
@@ -39,7 +38,7 @@ def default_data_dir(source_name: str) -> Path:
 
 def _scratch(url: str) -> Path | None:
     """Tables in memory are gone with the process, and so is all that was logged of them."""
-    return Path(tempfile.mkdtemp(prefix="headwater-")) if url.startswith("memory:") else None
+    return make_scratch("memory") if url.startswith("memory:") else None
 
 
 class Server:
@@ -100,7 +99,7 @@ class Server:
 
     def _clear(self) -> None:
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_scratch(self._scratch)
 
     def explain(self, sql: str, params: Given = (), analyze: bool = False) -> str:
         return self.pipeline.explain(sql, params, analyze)

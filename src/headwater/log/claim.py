@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.model.errors import Corrupt, Fenced, LogError
+from headwater.permissions import FILE
 
 _DIGITS = 20
 _EXCLUSIVE_WAIT_S = 1.0  # a process that was killed may take a moment to end
@@ -106,12 +107,18 @@ class Fencing:
         self._newest.close()
 
 
+def fence(directory: Path) -> None:
+    """Whoever has the log open writes no more: for a log that is about to go."""
+    with contextlib.closing(Fencing(directory)) as claim, claim.held():
+        pass
+
+
 class _Lock:
     """An flock that names its holder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
         self._named = False
 
     def take(self, wait_s: float) -> None:
@@ -154,7 +161,7 @@ class _Generation:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
 
     def read(self) -> int:
         text = os.pread(self._file, len(_counted(0)) + 1, 0)

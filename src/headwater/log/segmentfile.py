@@ -15,6 +15,7 @@ from pathlib import Path
 from headwater.durable import sync_directory
 from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Piece, Record, offset_bytes, packed_bytes, unpack
 from headwater.model.errors import Corrupt
+from headwater.permissions import FILE
 
 _SUFFIX = ".segment"
 _HEADER = struct.Struct("<8sQ")
@@ -41,7 +42,7 @@ def list_segments(directory: Path) -> list[int]:
 
 def create_segment(directory: Path, base: int) -> None:
     """An empty segment, durable with its name."""
-    file = os.open(segment_path(directory, base), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    file = os.open(segment_path(directory, base), os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE)
     try:
         os.write(file, _header(base))
         os.fsync(file)

@@ -35,6 +35,7 @@ from headwater.log.segmentfile import (
 )
 from headwater.model.errors import LimitExceeded, LogError
 from headwater.model.limits import DEFAULT, Limits
+from headwater.permissions import make_directory, open_to_write
 
 Item = tuple[Kind, Payload]
 
@@ -54,7 +55,7 @@ class SegmentWriter:
         durable: bool = True,
         claim: Callable[[Path], Claim] = Exclusive,
     ) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._directory = directory
         self._limits = limits
         self._durable = durable
@@ -249,7 +250,7 @@ def _open_head(directory: Path, head: Head) -> int:
     path = directory / head_file.NAME
     if not path.exists():
         draft = path.with_suffix(".new")
-        with draft.open("wb") as file:
+        with open_to_write(draft) as file:
             file.write(head.pack())
             file.flush()
             os.fsync(file.fileno())

@@ -21,6 +21,7 @@ from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
+from headwater.permissions import open_to_write
 from headwater.pipeline.layout import Layout
 from headwater.pipeline.records import Activate, Hydration
 from headwater.pipeline.yielding import yielding
@@ -53,7 +54,7 @@ def hydrate_few(
 def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -> int | None:
     """How many rows; None where they are too many bytes."""
     rows = 0
-    with path.open("wb") as file:
+    with open_to_write(path) as file:
         with pa.ipc.new_stream(file, snapshot.table.arrow) as writer:
             for batch in snapshot:
                 writer.write_batch(batch)

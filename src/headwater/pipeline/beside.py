@@ -24,6 +24,7 @@ import msgspec
 from headwater.durable import read_checked, sync_directory, write_checked
 from headwater.model.errors import Corrupt, HeadwaterError, LimitExceeded
 from headwater.model.limits import Limits
+from headwater.permissions import make_directory
 from headwater.pipeline import building, reading
 from headwater.pipeline.activation import Progress, hydrate, hydrate_few
 from headwater.pipeline.errand import PROGRAM
@@ -112,7 +113,7 @@ class Beside:
         """A directory with the order in it. What goes wrong in the block ends it, and nothing is left."""
         directory = self._layout.hydration / f"{what}-{secrets.token_hex(8)}"
         try:
-            directory.mkdir()
+            make_directory(directory)
             write_checked(directory / building.ORDER, msgspec.msgpack.encode(order))
             yield directory
         except (OSError, subprocess.SubprocessError, Corrupt, msgspec.MsgspecError) as error:

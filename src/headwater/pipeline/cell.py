@@ -26,6 +26,7 @@ from headwater.model.errors import Corrupt, Poisoned
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.memory import trim_memory
 from headwater.model.schema import Table
+from headwater.permissions import make_directory
 from headwater.pipeline.activation import rows_at
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.layout import Layout
@@ -79,7 +80,7 @@ class Cell:
         self.config, self._clock = config, clock
         self._directory = config.layout.cell(config.number)
         self._state = config.layout.state(config.number)
-        self._state.mkdir(parents=True, exist_ok=True)
+        make_directory(self._state)
         segments = replace(
             config.limits,
             segment_bytes_max=config.limits.history_bytes_max // _DIFF_SEGMENTS,

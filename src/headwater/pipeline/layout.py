@@ -11,7 +11,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.log.claim import fence
 from headwater.model.errors import HeadwaterError
+from headwater.permissions import make_directory, tighten
+
+_OURS = frozenset({"lock", "format", "catalog", "log", "hydration", "spark", "cells", "postgres"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,17 @@ class Layout:
 
     def make(self, cells: int) -> None:
         for path in (self.log, self.hydration, self.spark, *(self.state(n) for n in range(cells))):
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
+
+    def tighten(self) -> None:
+        """For its owner alone, also where an earlier version made it."""
+        tighten(self.root, _OURS)
 
     def clear(self) -> None:
         """As it was before the first start, but for its lock, its mark and what is not ours."""
         self.catalog.unlink(missing_ok=True)
+        for diffs in self.cells.glob("*/diffs"):
+            fence(diffs)  # a worker of a killed server may live for a moment
         for path in (self.log, self.hydration, self.spark, self.cells, self.kept):
             if path.exists():
                 shutil.rmtree(path)
@@ -77,7 +87,7 @@ class DirectoryLock:
 
     def __init__(self, root: Path) -> None:
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_directory(root)
             self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise HeadwaterError(

@@ -33,6 +33,7 @@ from headwater.pipeline.format import claim_format
 from headwater.pipeline.grid import Grid
 from headwater.pipeline.integrity import activations, check_cell
 from headwater.pipeline.layout import DirectoryLock, Layout
+from headwater.pipeline.leftovers import remove_left_over
 from headwater.pipeline.living import Living
 from headwater.pipeline.plans import Plans
 from headwater.pipeline.quarantine import Quarantine
@@ -98,6 +99,7 @@ class Pipeline:
             self._lock = DirectoryLock(data_dir)
             opened.callback(self._lock.release)
             claim_format(data_dir)
+            self.layout.tighten()
             self._log, self._catalog, position = self._taken_up()
             opened.enter_context(self._log)
             self.capture = Capture(
@@ -498,6 +500,7 @@ class Pipeline:
         try:
             catalog = self._opened_catalog(log)
             logged = activations(self.layout)
+            remove_left_over(self.layout, {name for one in logged for name in one.activate.kept})
             for cell in range(self.grid.cells):
                 check_cell(self.layout, cell, log, logged)
             self._attach(catalog)

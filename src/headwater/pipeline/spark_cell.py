@@ -20,6 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.model.errors import Fenced, Poisoned
+from headwater.permissions import open_to_write
 from headwater.pipeline.cell import Cell, CellConfig
 from headwater.pipeline.poison import count
 from headwater.pipeline.runner import Job
@@ -59,8 +60,11 @@ def _run(job: Job, number: int, epoch: int) -> int:
     except Fenced:
         return _dropped(job, number)
     except BaseException as error:
-        with contextlib.suppress(OSError):  # a full disk is the reason, then
-            job.layout.failure(number).write_text(traceback.format_exc())
+        with (
+            contextlib.suppress(OSError),
+            open_to_write(job.layout.failure(number)) as file,
+        ):  # a full disk is the reason
+            file.write(traceback.format_exc().encode(errors="replace"))
         if isinstance(error, Poisoned):
             count(job.layout, number, error)
         _dropped(job, number)

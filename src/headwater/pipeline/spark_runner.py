@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.log.head import read_head
 from headwater.model.errors import Corrupt, HeadwaterError
+from headwater.permissions import touch
 from headwater.pipeline.manifest import read_manifest
 from headwater.pipeline.patience import Patience
 from headwater.pipeline.poison import verdict
@@ -156,7 +157,7 @@ class SparkRunner:
             if patience.is_due(now):
                 _log.warning("Spark is starting: %s", self._awaited(epochs))
             time.sleep(0.05)
-        (self._job.layout.spark / f"warm-{self._job.boot}").touch()
+        touch(self._job.layout.spark / f"warm-{self._job.boot}")
 
     def _awaited(self, epochs: int) -> str:
         cells = range(self._job.grid.cells)

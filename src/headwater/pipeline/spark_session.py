@@ -18,6 +18,7 @@ from typing import Any
 
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.java import java_home
+from headwater.scratch import make_scratch
 
 _SPARE_SLOTS = 4
 _RETRIES = 4
@@ -38,6 +39,7 @@ _SETTINGS = {
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
     "spark.hadoop.fs.file.impl.disable.cache": "false",
+    "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4",
 }
@@ -158,7 +160,12 @@ def _session(cells: int, master: str | None, cache: Path) -> Any:
     os.environ["JAVA_HOME"] = str(java_home(cache))
     builder = SparkSession.builder.appName("headwater")
     builder = builder.master(master or f"local[{cells + _SPARE_SLOTS},{_RETRIES}]")
-    for name, value in {**_SETTINGS, "spark.log.level": "OFF", "spark.sql.warehouse.dir": str(cache)}.items():
+    for name, value in {
+        **_SETTINGS,
+        "spark.log.level": "OFF",
+        "spark.sql.warehouse.dir": str(cache),
+        **_places(),
+    }.items():
         builder = builder.config(name, value)
     return _quietly(builder.getOrCreate)
 
@@ -197,6 +204,13 @@ def _exited(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f"the JVM of Spark was ended by {signal.Signals(-code).name}"
     return f"the JVM of Spark was ended by signal {-code}"
+
+
+def _places() -> dict[str, str]:
+    """Where Spark and its JVM put what they need for a while: where it does not outlive us, even if we are killed."""
+    scratch = make_scratch("spark")
+    options = f'{_SETTINGS["spark.driver.extraJavaOptions"]} -XX:-UsePerfData "-Djava.io.tmpdir={scratch}"'
+    return {"spark.local.dir": str(scratch), "spark.driver.extraJavaOptions": options}
 
 
 def _quietly(make: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
+from headwater.permissions import make_directory
 from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.binding import bound
@@ -104,7 +105,7 @@ class PostgresSource(Writing):
 
     def attach(self, directory: Path) -> None:
         """Slot and publication are named after the directory; what we keep beside the origin goes there."""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._stream = None  # of a directory that was damaged and cleared
         self._slot_name = publishing.name_for(directory)
         self._keeping = Keeping(directory)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from headwater.durable import digest_of
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
+from headwater.permissions import open_to_write
 from headwater.sources.postgres.runs import Chunk, Run
 
 _HASH, _COUNT = pa.field("hash", pa.uint64()), pa.field("count", pa.int32())
@@ -32,7 +33,7 @@ class Filed:
 def write(path: Path, table: Table, chunks: Iterable[Chunk]) -> Filed:
     """Durable once the directory is synced."""
     schema = pa.schema([_HASH, _COUNT, *table.arrow])
-    with path.open("wb") as file:
+    with open_to_write(path) as file:
         with pa.ipc.new_file(file, schema) as writer:
             for chunk in chunks:
                 arrays = [pa.array(chunk.hash), pa.array(chunk.count), *chunk.rows.columns]

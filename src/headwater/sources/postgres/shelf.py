@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headwater.durable import read_checked, sync_directory, write_checked
 from headwater.model.errors import SourceError
+from headwater.permissions import make_directory
 from headwater.sources.postgres import runfiles
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.runfiles import Filed
@@ -54,7 +55,7 @@ class Shelf:
         if (directory / _OLDER).exists():
             raise _of_another_version(f"{_OLDER} of an older one")
         self._directory = directory / DIRECTORY
-        self._directory.mkdir(exist_ok=True)
+        make_directory(self._directory)
         self._manifest = self._read()
         self.files: Files = {
             oid: [runfiles.read(self._directory / name, digest) for name, digest in named]
