@@ -43,7 +43,7 @@ class Embedded:
         """The session is eager: it hears of every position."""
 
     def query(self, sql: str, params: Params) -> tuple[tuple[str, ...], list[tuple[Value, ...]], int]:
-        answer = self._pipeline.source.query(sql, params)
+        answer = self._pipeline.ask(sql, params)
         return tuple(answer.columns), [tuple(map(natural, row)) for row in answer.rows], answer.position
 
     def execute(self, sql: str, params: Params) -> int:
@@ -67,7 +67,7 @@ class Embedded:
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
         asked = planned.strategy in ASKED
-        answer = self._pipeline.source.query(self._pipeline.effective(planned), params if asked else ())
+        answer = self._pipeline.ask(self._pipeline.effective(planned), params if asked else ())
         names = [output.name for output in planned.template.outputs]
         rows: list[Fields] = [dict(zip(names, map(natural, row), strict=True)) for row in answer.rows]
         return Effective(rows, answer.position, planned.template.ordered)

@@ -186,7 +186,8 @@ class Hub:
     def _ask(self, first: Sequence[Subscription]) -> HeadwaterError | None:
         """Asks the cells for these windows. Where that fails, whoever joined them meanwhile is told so."""
         try:
-            self._pipeline.subscribe(*(one.planned for one in first))
+            clients = {one.planned.instance.id: id(one.session) for one in first}
+            self._pipeline.subscribe(*(one.planned for one in first), clients=clients)
         except HeadwaterError as error:
             with self._lock:
                 for one in first:

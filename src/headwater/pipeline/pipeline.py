@@ -58,7 +58,8 @@ from headwater.pipeline.turns import Turns
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
 from headwater.plan.wholistic import ASKED, Requeried
-from headwater.sources.source import Lost, Source
+from headwater.sources.cancellation import Cancellation
+from headwater.sources.source import Answer, Lost, Source
 from headwater.sql.params import Given
 from headwater.vital import first_failure
 
@@ -153,7 +154,7 @@ class Pipeline:
     @property
     def failure(self) -> str | None:
         """Why changes do not reach subscribers just now, if so: what is told everywhere, in the same words."""
-        threads = (self.capture.thread, self._requery.thread, self._retention.thread, *self.runner.threads)
+        threads = (self.capture.thread, *self._requery.threads, self._retention.thread, *self.runner.threads)
         return self.capture.failure or self.runner.failure or first_failure(threads)
 
     @property
@@ -223,8 +224,9 @@ class Pipeline:
     def cell_of(self, planned: Planned) -> int:
         return partition_of(planned.template, planned.instance, self.grid.queries) * self.grid.writes
 
-    def subscribe(self, *planned: Planned) -> None:
-        """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each."""
+    def subscribe(self, *planned: Planned, clients: Mapping[int, int] | None = None) -> None:
+        """Appends the subscriptions; a result, or a snapshot, comes out of the cell of each. `clients`, by instance:
+        for whom the origin is asked, so that each has a share of its questions."""
         self._living.begin(one.instance for one in planned)
         try:
             for one in planned:
@@ -235,7 +237,11 @@ class Pipeline:
             raise
         for one in planned:
             if one.strategy in ASKED:
-                self._requery.watch(self._requeried[one.instance.id])
+                self._requery.watch(self._requeried[one.instance.id], (clients or {}).get(one.instance.id, 0))
+
+    def ask(self, sql: str, params: Given = ()) -> Answer:
+        """A query that is not live, answered by the origin."""
+        return self.source.query(sql, params, Cancellation(self.limits.question_ms_max / 1000))
 
     def is_reachable(self) -> bool:
         """The origin answers."""

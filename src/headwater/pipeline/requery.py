@@ -3,72 +3,45 @@
 One question is outstanding per window and covers all that became dirty since. The origin answers at its now, so an
 answer is logged once the log has reached the position it was given at. A window whose rows have keys is asked for those
 that changed: at a moment of the origin that is held until the log has reached it, so that no change is left out.
+
+Several lanes ask at once. A question that is not answered within a moment goes on in a lane for slow ones, until the
+limit; then its window ends. One that no client wants any more is cancelled.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from headwater.engine.partners import packed
 from headwater.engine.replay import too_large
-from headwater.model.change import Change, Transaction
-from headwater.model.errors import HeadwaterError, LimitExceeded, SqlError
+from headwater.model.change import Transaction
+from headwater.model.errors import HeadwaterError, LimitExceeded, PermissionDenied, SqlError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.stretch import among
 from headwater.model.value import Row
+from headwater.pipeline.asked_window import AskedWindow
 from headwater.pipeline.capture import Stopped
+from headwater.pipeline.question_queue import QuestionQueue
 from headwater.pipeline.records import Answer as Answered
 from headwater.pipeline.renames import Renames
 from headwater.pipeline.touched import Touched
-from headwater.plan.selective import Selection, Unmapped
-from headwater.plan.wholistic import Requeried, touches
+from headwater.plan.selective import Selection
+from headwater.plan.wholistic import Requeried
+from headwater.sources.cancellation import Cancellation, Cancelled, TooSlow
 from headwater.sources.source import Answer, Moment, Source
 from headwater.vital import VitalThread
 
+LANES = 2  # for questions that are slow, and as many for those that are not
 _RETRY_S = 0.5
+_QUICK_S = 1.0  # what takes longer is slow
+_STOP_S = 5.0
 _OUTGROWN = "its tables have other columns or keys now: subscribe again"
 _log = logging.getLogger("headwater.requery")
-
-
-@dataclass(slots=True)
-class Asked:
-    """`dirty` when a question is due, `asking` while one is under way.
-
-    The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
-    """
-
-    query: Requeried
-    touched: Touched
-    renames: Renames
-    dirty: bool = True
-    asking: bool = False
-    position: int = -1
-    offset: int = -1
-    rows: int = 0
-
-    @property
-    def in_parts(self) -> bool:
-        return self.query.selection is not None and self.offset >= 0 and not self.touched.needs_whole
-
-    def changed(self, position: int, table: Table, change: Change) -> None:
-        selection = self.query.selection
-        if self.dirty and selection is None:
-            return
-        if not touches(self.query.mask, change.table, table.names, change.old, change.new):
-            return
-        self.dirty = True
-        if selection is not None:
-            if change.table in selection.keys:
-                self.renames.note(position, table, change)
-            try:
-                self.touched.note(position, list(selection.wanted(table, change)))
-            except Unmapped:
-                self.touched.note_whole(position)
 
 
 class Requery:
@@ -83,42 +56,67 @@ class Requery:
         """`log` gives the offset of the answer; `logged` returns once the log has reached a position; `give_up` ends a
         window that the origin does not answer, or answers with too much."""
         self._source, self._log, self._logged = source, log, logged
-        self._give_up, self._limits = give_up, limits
-        self._asked: dict[int, Asked] = {}
+        self._give_up, self._limits, self._limit_s = give_up, limits, limits.question_ms_max / 1000
+        self._asked: dict[int, AskedWindow] = {}
         self._failed: dict[int, str] = {}
-        self._lock = threading.Lock()
-        self._due = threading.Event()
+        self._queue = QuestionQueue(LANES)
+        self._later: dict[int, AskedWindow] = {}  # what failed, and is asked again at its `retry_s`
+        self._lock = threading.Condition()
         self._stop = False
-        self.thread = VitalThread("headwater-requery", self._run)
+        self.threads = [
+            VitalThread(f"headwater-requery-{number}", partial(self._run, number >= LANES))
+            for number in range(2 * LANES)
+        ]
 
     def start(self) -> None:
-        self.thread.start()
+        for thread in self.threads:
+            thread.start()
 
     def stop(self) -> None:
-        self.thread.release()
-        self._stop = True
-        self._due.set()
-        if self.thread.is_alive():
-            self.thread.join()
+        """What is asked now is cancelled. An origin that takes no notice is not waited for."""
+        for thread in self.threads:
+            thread.release()
+        with self._lock:
+            self._stop = True
+            for asked in self._asked.values():
+                asked.cancellation.cancel()
+            self._lock.notify_all()
+        until_s = time.monotonic() + _STOP_S
+        for thread in filter(threading.Thread.is_alive, self.threads):
+            thread.join(max(0.0, until_s - time.monotonic()))
 
-    def watch(self, query: Requeried) -> None:
+    def watch(self, query: Requeried, client: int = 0) -> None:
         """From here on the window is asked for; at once, the first time."""
         with self._lock:
             most = self._limits.selective_keys_max
-            known = self._asked.setdefault(query.instance, Asked(query, Touched(most), Renames(most)))
-            known.dirty = True
-        self._due.set()
+            fresh = AskedWindow(query, Touched(most), Renames(most), client)
+            self._put(query.instance, self._asked.setdefault(query.instance, fresh))
 
     def forget(self, instance: int) -> None:
         with self._lock:
-            self._asked.pop(instance, None)
+            asked = self._asked.pop(instance, None)
             self._failed.pop(instance, None)
+            self._queue.discard(instance)
+            self._later.pop(instance, None)
+        if asked is not None:
+            asked.cancellation.cancel()
 
     @property
     def failures(self) -> dict[int, str]:
         """Why the last question failed, of each window whose did."""
         with self._lock:
             return dict(self._failed) if self._failed else {}
+
+    def _put(self, instance: int, asked: AskedWindow) -> None:
+        """It is due. Under the lock; where it is asked just now, it is put again when that is over."""
+        asked.dirty = True
+        if asked.asking or self._asked.get(instance) is not asked:
+            return
+        if asked.retry_s > time.monotonic():
+            self._later[instance] = asked
+        else:
+            self._queue.put(instance, asked.client, asked.slow)
+        self._lock.notify_all()
 
     def reading(self, table: str) -> list[int]:
         """The windows that read a table."""
@@ -136,12 +134,14 @@ class Requery:
         with self._lock:
             if self._asked:
                 read = {table for asked in self._asked.values() for table in asked.query.mask}
+                dirty = {instance for instance, asked in self._asked.items() if asked.dirty}
                 for transaction in transactions:
                     for change in among(transaction.changes, read):
                         for asked in self._asked.values():
                             asked.changed(transaction.position, tables[change.table], change)
-                if any(asked.dirty for asked in self._asked.values()):
-                    self._due.set()
+                for instance, asked in self._asked.items():
+                    if asked.dirty and instance not in dirty:
+                        self._put(instance, asked)
 
     def right_through(self, instance: int, to: int, position: int) -> int:
         """The position a window is right for, seen by someone who has read its cell up to `to` and `position`."""
@@ -151,74 +151,137 @@ class Requery:
                 return -1
             return asked.position if asked.dirty or asked.asking else max(position, asked.position)
 
-    def _run(self) -> None:
-        while True:
-            self._due.wait()
-            self._due.clear()
-            if self._stop:
-                return
-            self.ask()
+    # The lanes
+
+    def _run(self, slow: bool) -> None:
+        while (taken := self._next(slow)) is not None:
+            client, due = taken
+            try:
+                self._ask(due, self._limit_s if slow else min(_QUICK_S, self._limit_s))
+            finally:
+                with self._lock:
+                    self._queue.done(slow, client)
+                    self._lock.notify_all()
+
+    def _next(self, slow: bool) -> tuple[int, dict[int, AskedWindow]] | None:
+        """What a lane asks next, and whose it is; none when there is an end to it."""
+        with self._lock:
+            while not self._stop:
+                wait_s = self._put_later()
+                taken = self._queue.take(slow)
+                if taken is not None:
+                    window, client = taken
+                    return client, self._taken([window, *self._beside(window)])
+                self._lock.wait(wait_s)
+            return None
+
+    def _put_later(self) -> float | None:
+        """Puts what failed a while ago; how long to wait for the next."""
+        now_s = time.monotonic()
+        for instance in [one for one, asked in self._later.items() if asked.retry_s <= now_s]:
+            self._put(instance, self._later.pop(instance))
+        return min((asked.retry_s - now_s for asked in self._later.values()), default=None)
+
+    def _beside(self, window: int) -> list[int]:
+        """Windows of which only parts are asked share one moment of the origin."""
+        if self._asked[window].slow or not self._asked[window].in_parts:
+            return []
+        return [one for one in self._queue.due() if self._asked[one].in_parts and not self._asked[one].slow]
+
+    def _taken(self, windows: Iterable[int]) -> dict[int, AskedWindow]:
+        """Clean from the moment of the question on: what comes later makes it dirty again."""
+        taken = {window: self._asked[window] for window in windows}
+        for window, asked in taken.items():
+            self._queue.discard(window)
+            asked.dirty, asked.asking = False, True
+        return taken
 
     def ask(self) -> None:
-        """Every question that is due now."""
-        for instance, asked in self._ask_parts(self._take()):
-            self._trying([asked], partial(self._ask_whole, instance, asked))
-
-    def _take(self) -> dict[int, Asked]:
-        """Clean from the moment of the question on: what comes later makes it dirty again."""
+        """Every question that is due now, one after the other: where no lanes run."""
         with self._lock:
-            due = {instance: asked for instance, asked in self._asked.items() if asked.dirty}
-            for asked in due.values():
-                asked.dirty, asked.asking = False, True
-            return due
+            self._put_later()
+            due = self._taken(self._queue.due())
+        self._ask(due, self._limit_s)
 
-    def _trying(self, due: Iterable[Asked], ask: Callable[[], None]) -> None:
-        """What cannot be asked now is asked again soon."""
-        reason = None
+    def _ask(self, due: dict[int, AskedWindow], limit_s: float) -> None:
+        for instance, asked in self._ask_parts(due, limit_s):
+            self._trying({instance: asked}, partial(self._ask_whole, instance, asked, limit_s))
+
+    def _trying(self, due: Mapping[int, AskedWindow], ask: Callable[[], None]) -> bool:
+        """What cannot be asked now is asked again soon; what took too long for its lane, in a slow one. Whether it
+        went well."""
+        retry_s, reason = 0.0, None
         try:
             ask()
-            return
-        except Stopped:
+            self._put_again(due)
+            return True
+        except (Cancelled, TooSlow):
             pass
+        except Stopped:
+            retry_s = time.monotonic() + _RETRY_S
         except HeadwaterError as error:
+            retry_s, reason = time.monotonic() + _RETRY_S, error.message
             _log.warning("a query could not be asked again: %s", error)
-            reason = error.message
         except Exception as error:
+            retry_s, reason = time.monotonic() + _RETRY_S, repr(error)
             _log.exception("a query could not be asked again")
-            reason = repr(error)
+        self._put_failed(due, retry_s, reason)
+        return False
+
+    def _put_again(self, due: Mapping[int, AskedWindow]) -> None:
+        """Those that became dirty meanwhile."""
         with self._lock:
-            for asked in due:
-                asked.dirty, asked.asking = True, False
-                if reason is not None and asked.query.instance in self._asked:
-                    self._failed[asked.query.instance] = f"the database could not be asked: {reason}"
-        threading.Timer(_RETRY_S, self._due.set).start()
+            for instance, asked in due.items():
+                if asked.dirty and not asked.asking:
+                    self._put(instance, asked)
+
+    def _put_failed(self, due: Mapping[int, AskedWindow], retry_s: float, reason: str | None) -> None:
+        """Those without an answer, which says why; and those that became dirty meanwhile."""
+        with self._lock:
+            for instance, asked in due.items():
+                if asked.asking:
+                    asked.asking, asked.dirty, asked.retry_s = False, True, retry_s
+                    if reason is not None and self._asked.get(instance) is asked:
+                        self._failed[instance] = f"the database could not be asked: {reason}"
+        self._put_again(due)
 
     # The whole
 
-    def _ask_whole(self, instance: int, asked: Asked) -> None:
-        def ask() -> Answer:
-            answer = self._source.query(asked.query.asked, asked.query.params)
-            self._logged(answer.position)
-            return answer
+    def _ask_whole(self, instance: int, asked: AskedWindow, limit_s: float) -> None:
+        def ask(cancellation: Cancellation) -> Answer:
+            return self._source.query(asked.query.asked, asked.query.params, cancellation)
 
-        answer = self._understood(instance, asked, ask)
+        answer = self._understood(instance, asked, ask, limit_s)
         if answer is None:
             return
+        self._logged(answer.position)
         if len(answer.rows) > self._limits.result_rows_max:
             self._give_up(instance, too_large(self._limits.result_rows_max))
             return
         asked.rows = len(answer.rows)
         renamed = self._renamed(asked, answer.position)
-        offset = self._log(Answered(instance, answer.position, tuple(answer.rows), renamed=renamed))
-        self._answered(asked, answer.position, offset)
+        self._log_answer(asked, Answered(instance, answer.position, tuple(answer.rows), renamed=renamed))
 
     def _understood(
-        self, instance: int, asked: Asked, ask: Callable[[], Answer | None], times: int = 1
+        self,
+        instance: int,
+        asked: AskedWindow,
+        ask: Callable[[Cancellation], Answer | None],
+        limit_s: float,
+        times: int = 1,
     ) -> Answer | None:
         """The answer; none where the origin has none, or not of these columns and keys: then the window ends."""
+        began_s = time.monotonic()
         try:
-            answer = ask()
-        except (SqlError, LimitExceeded) as error:
+            answer = ask(self._cancellable(instance, asked, limit_s))
+            asked.slow = time.monotonic() - began_s > _QUICK_S
+        except TooSlow as error:
+            asked.slow = True
+            if limit_s < self._limit_s:
+                raise
+            self._give_up(instance, error.message)
+            return None
+        except (SqlError, LimitExceeded, PermissionDenied) as error:
             self._give_up(instance, error.message)
             return None
         if answer is None or _fits(asked.query, answer, times):
@@ -226,7 +289,21 @@ class Requery:
         self._give_up(instance, _OUTGROWN)
         return None
 
-    def _answered(self, asked: Asked, position: int, offset: int) -> None:
+    def _cancellable(self, instance: int, asked: AskedWindow, limit_s: float) -> Cancellation:
+        """From here on `forget` and `stop` end the question."""
+        with self._lock:
+            cancellation = asked.cancellation = Cancellation(limit_s)
+            if self._stop or self._asked.get(instance) is not asked:
+                cancellation.cancel()
+            return cancellation
+
+    def _log_answer(self, asked: AskedWindow, answer: Answered) -> None:
+        """One that no client wants any more is left out: it would be taken for that of who asks next."""
+        if self._asked.get(answer.instance) is asked:
+            self._answered(asked, answer.position, self._log(answer))
+
+    def _answered(self, asked: AskedWindow, position: int, offset: int) -> None:
+        """Whoever took it puts it again where it is dirty."""
         with self._lock:
             asked.position, asked.offset, asked.asking = position, offset, False
             self._failed.pop(asked.query.instance, None)
@@ -234,11 +311,10 @@ class Requery:
             asked.renames.answered(position)
             if asked.touched:
                 asked.dirty = True
-                self._due.set()
 
     # Parts of it
 
-    def _ask_parts(self, due: dict[int, Asked]) -> list[tuple[int, Asked]]:
+    def _ask_parts(self, due: dict[int, AskedWindow], limit_s: float) -> list[tuple[int, AskedWindow]]:
         """One moment for all of them. What is left is to be asked whole."""
         parts = {instance: asked for instance, asked in due.items() if asked.in_parts}
         left = [(instance, asked) for instance, asked in due.items() if instance not in parts]
@@ -246,23 +322,27 @@ class Requery:
         def ask() -> None:
             with self._source.moment() as moment:
                 self._logged(moment.position)
-                left.extend(one for one in parts.items() if not self._ask_part(*one, moment))
+                left.extend(one for one in parts.items() if not self._ask_part(*one, moment, limit_s))
 
-        if parts:
-            self._trying(parts.values(), ask)
+        if parts and not self._trying(parts, ask):
+            return [(instance, asked) for instance, asked in left if instance not in parts]
         return left
 
-    def _ask_part(self, instance: int, asked: Asked, moment: Moment) -> bool:
+    def _ask_part(self, instance: int, asked: AskedWindow, moment: Moment, limit_s: float) -> bool:
         """Whether that did: the moment may have passed, and many parts may come to too many rows."""
         selection = asked.query.selection
         assert selection is not None
+        if self._asked.get(instance) is not asked:
+            return True
         with self._lock:
             wanted = asked.touched.upto(moment.position)
         if not wanted:
             self._answered(asked, moment.position, asked.offset)
             return True
         question = selection.part(wanted)
-        answer = self._understood(instance, asked, lambda: moment.query(question, asked.query.params), len(wanted))
+        answer = self._understood(
+            instance, asked, lambda ending: moment.query(question, asked.query.params, ending), limit_s, len(wanted)
+        )
         if answer is None:
             return instance not in self._asked
         asked.rows += len(answer.rows)
@@ -271,10 +351,10 @@ class Requery:
         parts = tuple((selection.asks[ask], tuple(values)) for ask, values in wanted.items())
         rows = tuple(_once(answer.rows, selection))
         renamed = self._renamed(asked, moment.position)
-        self._answered(asked, moment.position, self._log(Answered(instance, moment.position, rows, parts, renamed)))
+        self._log_answer(asked, Answered(instance, moment.position, rows, parts, renamed))
         return True
 
-    def _renamed(self, asked: Asked, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
+    def _renamed(self, asked: AskedWindow, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
         selection = asked.query.selection
         if selection is None:
             return ()

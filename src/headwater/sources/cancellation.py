@@ -18,6 +18,10 @@ class Cancelled(HeadwaterError):
     code = "cancelled"
 
 
+class TooSlow(LimitExceeded):
+    """It took longer than its time limit."""
+
+
 class Cancellation:
     """Of one question at a time. Safe to use from any thread."""
 
@@ -40,6 +44,10 @@ class Cancellation:
     def is_over(self) -> bool:
         """Cancelled, or past its time."""
         return self._cancelled or self.left_s == 0.0
+
+    def restart(self) -> None:
+        """Its time begins now: until here it waited for its turn."""
+        self._until_s = time.monotonic() + self.seconds
 
     def cancel(self) -> None:
         with self._lock:
@@ -66,8 +74,8 @@ class Cancellation:
         if self.left_s == 0.0:
             raise self.too_slow()
 
-    def too_slow(self) -> LimitExceeded:
-        return LimitExceeded(
+    def too_slow(self) -> TooSlow:
+        return TooSlow(
             f"the database took longer than {self.seconds:g} s to answer the query",
             hint="make it cheaper, by an index or a narrower WHERE",
         )

@@ -270,6 +270,7 @@ class SqliteSnapshot:
 @contextmanager
 def _interruptible(db: sqlite3.Connection, cancellation: Cancellation) -> Iterator[None]:
     """Ends a statement that takes too long or is not wanted any more, between two steps of SQLite's machine."""
+    cancellation.restart()
     db.set_progress_handler(lambda: cancellation.is_over, _PROGRESS_STEPS)
     try:
         yield
