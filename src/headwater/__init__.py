@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
-from headwater.model.errors import (
-    Drift,
-    HeadwaterError,
-    LimitExceeded,
-    PermissionDenied,
-    Resync,
-    SourceError,
-    SqlError,
-    UnsupportedQuery,
-)
-
 if TYPE_CHECKING:
     from headwater.client.aio import AsyncDatabase, AsyncLiveResult
     from headwater.client.connecting import aconnect, connect
     from headwater.client.database import Database
     from headwater.client.live import LiveResult
+    from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
+    from headwater.model.errors import (
+        Drift,
+        HeadwaterError,
+        LimitExceeded,
+        PermissionDenied,
+        Resync,
+        SourceError,
+        SqlError,
+        UnsupportedQuery,
+    )
 
 _LATE = {
     "connect": "headwater.client.connecting",
@@ -29,6 +28,9 @@ _LATE = {
     "LiveResult": "headwater.client.live",
     "AsyncDatabase": "headwater.client.aio",
     "AsyncLiveResult": "headwater.client.aio",
+    **dict.fromkeys(("Diff", "Emission", "Result", "RowChange", "State", "Swap", "apply"), "headwater.model.emission"),
+    **dict.fromkeys(("Drift", "HeadwaterError", "LimitExceeded", "PermissionDenied"), "headwater.model.errors"),
+    **dict.fromkeys(("Resync", "SourceError", "SqlError", "UnsupportedQuery"), "headwater.model.errors"),
 }
 
 __all__ = [
@@ -57,9 +59,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The client is imported when it is asked for: a cell that imports one module of ours need not load a gateway."""
+    """Each name is imported when it is asked for: a command that prints its help need not load a database engine."""
     if name not in _LATE:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATE[name]), name)
+    found = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

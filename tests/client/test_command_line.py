@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-import headwater.cli
+import headwater.commands.watch
 from headwater.cli import main
 from headwater.client.database import Database
 from headwater.client.live import LiveResult
@@ -36,6 +37,7 @@ def test_numbers_that_cannot_be(words: list[str], said: str, capsys: pytest.Capt
 def test_a_data_directory_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
+    (tmp_path / "t.db").touch()
     assert (
         main(["watch", SELECT, "--source", f"sqlite:///{tmp_path}/t.db", "--runner", "inline", "--data-dir", str(file)])
         == 1
@@ -64,6 +66,34 @@ def test_watch_ends_with_the_query(
 
         return asked
 
-    monkeypatch.setattr(headwater.cli, "_connected", connected)
+    monkeypatch.setattr(headwater.commands.watch, "connected", connected)
     assert main(["watch", SELECT, "--source", "sqlite:///t.db", *json]) == 1
     assert "the live query is closed: table t was dropped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["watch", SELECT, "--runner", "inline"],
+        ["explain", SELECT],
+        ["verify", SELECT, "--runner", "inline"],
+        ["serve", "--runner", "inline", "--port", "0"],
+        ["detach"],
+    ],
+)
+def test_a_mistyped_file_is_not_created(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "shop.db").touch()
+    assert main([*words, "--source", f"sqlite:///{tmp_path}/shpo.db"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"no such file: {tmp_path}/shpo.db" in said
+    assert f"did you mean sqlite:///{tmp_path}/shop.db?" in said
+    assert main([*words, "--source", f"sqlite:///{tmp_path}/nowhere/shop.db"]) == 1
+    assert "sqlite:///relative.db" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["shop.db"]
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"headwater {version('headwater')}\n"

@@ -66,7 +66,10 @@ def shop(tmp_path: Path) -> Path:
 def test_a_python_snippet_runs(block: Block, shop: Path) -> None:
     port = str(free_port())
     with _surroundings(block, shop, port):
-        _run([sys.executable, "-c", _with_what_came_before(block).replace("8080", port)], shop, _printed(block))
+        command = [sys.executable, "-c", _with_what_came_before(block).replace("8080", port)]
+        _run(command, shop, _printed(block))
+        if block.name.startswith("README"):
+            _run(command, shop, _printed(block))  # who tries it once tries it twice
 
 
 @pytest.mark.parametrize("block", _params("sh"))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from headwater.client.database import Database, Params, Writes
 from headwater.client.live import Callback, LiveResult, Observer, Phase
 from headwater.model.emission import Emission, Fields
-from headwater.model.value import Value
+from headwater.model.union import Value
 
 T = TypeVar("T")
 

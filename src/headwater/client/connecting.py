@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headwater.client.aio import AsyncDatabase
 from headwater.client.database import Database
-from headwater.client.embedded import Embedded
-from headwater.client.remote import Remote
-from headwater.gateway.server import Server
-from headwater.pipeline.grid import Grid
+
+if TYPE_CHECKING:
+    from headwater.client.aio import AsyncDatabase
 
 
 def connect(
@@ -30,7 +28,13 @@ def connect(
     state; by default a directory under the user's data home, named after the source.
     """
     if url.startswith(("ws://", "wss://")):
+        from headwater.client.remote import Remote  # which needs no engine, and the engine no sockets
+
         return Database(lambda session: Remote(url, session, token))
+    from headwater.client.embedded import Embedded
+    from headwater.gateway.server import Server
+    from headwater.pipeline.grid import Grid
+
     server = Server(
         url,
         runner=runner,
@@ -44,4 +48,6 @@ def connect(
 
 async def aconnect(url: str, **options: Any) -> AsyncDatabase:
     """As `connect`, for asyncio: the same names, awaitable."""
+    from headwater.client.aio import AsyncDatabase
+
     return AsyncDatabase(await asyncio.to_thread(connect, url, **options))

@@ -14,8 +14,8 @@ from headwater.client.live import Callback, LiveResult
 from headwater.client.session import ClientSession
 from headwater.model.emission import Emission, Fields, apply
 from headwater.model.errors import Drift, HeadwaterError
-from headwater.model.value import Value
-from headwater.plan.wholistic import ASKED
+from headwater.model.union import Value
+from headwater.plan.strategy import ASKED
 
 Params = Sequence[Value] | Mapping[str, Value]
 

@@ -12,9 +12,9 @@ from headwater.gateway.server import Server
 from headwater.gateway.status import status
 from headwater.model.emission import Fields
 from headwater.model.natural import natural
-from headwater.model.value import Value
+from headwater.model.union import Value
 from headwater.plan.planner import Planned
-from headwater.plan.wholistic import ASKED
+from headwater.plan.strategy import ASKED
 
 
 class Embedded:

@@ -29,7 +29,7 @@ from headwater.model.errors import (
     SqlError,
     UnsupportedQuery,
 )
-from headwater.model.value import Value
+from headwater.model.union import Value
 from headwater.protocol.emissions import from_message
 from headwater.protocol.messages import (
     Await,

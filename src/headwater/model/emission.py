@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from headwater.model.errors import Resync
-from headwater.model.value import Value
+from headwater.model.union import Value
 
 Fields = Mapping[str, Value]
 

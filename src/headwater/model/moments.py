@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 
-import numpy as np
-
 from headwater.model.verbatim import Verbatim
 
 Date = date | Verbatim
@@ -97,6 +95,8 @@ def _far_days(text: str) -> int:
     day, _, era = text.partition(" ")
     year, rest = day.split("-", 1)
     counted = 1 - int(year) if era == "BC" else int(year)
+    import numpy as np  # only where Python's own dates end
+
     return int(np.datetime64(f"{counted:05d}-{rest}", "D").astype(np.int64))
 
 
@@ -121,6 +121,8 @@ def _clock(value: Time) -> str:
 
 
 def _written(days: int) -> str:
+    import numpy as np
+
     whole = str(np.datetime64(days, "D"))
     year, rest = whole.lstrip("-").split("-", 1)
     counted = -int(year) if whole.startswith("-") else int(year)

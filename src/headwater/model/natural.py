@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.model.emission import Diff, Emission, Fields, Result, RowChange
 from headwater.model.moments import read_date, read_moment, read_moment_utc
-from headwater.model.value import Value
+from headwater.model.union import Value
 from headwater.model.verbatim import Verbatim
 
 _SPECIAL = frozenset({Verbatim, tuple})

@@ -33,25 +33,9 @@ from headwater.model.moments import date_of, days_of, moment_of, moment_us_of, t
 from headwater.model.packing import pack_any as pack_any
 from headwater.model.packing import pack_number
 from headwater.model.packing import unpack_any as unpack_any
+from headwater.model.union import Row as Row
+from headwater.model.union import Value as Value
 from headwater.model.verbatim import Verbatim
-
-Value = (
-    None
-    | bool
-    | int
-    | float
-    | str
-    | bytes
-    | Decimal
-    | date
-    | time
-    | datetime
-    | Interval
-    | UUID
-    | Verbatim
-    | tuple[Any, ...]
-)
-Row = tuple[Value, ...]
 
 
 class Type(enum.Enum):

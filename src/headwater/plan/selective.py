@@ -23,7 +23,6 @@ from headwater.sql.outline import Outline, Source, outline
 from headwater.sql.render import quote
 from headwater.sql.tokens import Named, NoOutline
 
-SELECTIVE = "selective"
 _WRITABLE = frozenset({bool, int, float, str, bytes, UUID, Decimal, date, datetime})
 _EQUAL_ALIKE = frozenset({Type.INTEGER, Type.TEXT, Type.BLOB, Type.BOOLEAN, Type.UUID, Type.DATE})
 _TEXTS = ("text", "character varying")

@@ -15,14 +15,14 @@ from headwater.model.packing import alike
 from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
-from headwater.plan.selective import SELECTIVE, Selection
+from headwater.plan.selective import Selection
+from headwater.plan.strategy import ASKED as ASKED
+from headwater.plan.strategy import SELECTIVE, WHOLISTIC
 from headwater.plan.template import Instance, Template
 from headwater.sql.dialects import DIALECTS
 from headwater.sql.expr import Const, OrderKey, Output
 from headwater.sql.functions import CLOCKS, VOLATILE
 
-WHOLISTIC = "wholistic"
-ASKED = (SELECTIVE, WHOLISTIC)  # the strategies whose results are the origin's answers
 _HOW = {
     WHOLISTIC: "the origin is asked again, and its answer compared with the one before",
     SELECTIVE: "the origin is asked again for the rows that a change may have made",

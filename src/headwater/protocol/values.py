@@ -17,7 +17,7 @@ from uuid import UUID
 from headwater.model.errors import ProtocolError
 from headwater.model.interval import Interval
 from headwater.model.packing import pack_number
-from headwater.model.value import Value
+from headwater.model.union import Value
 from headwater.model.verbatim import Verbatim
 
 _SAFE = 1 << 53

@@ -1,6 +1,16 @@
 """Origin databases: their schema, snapshots, changes and positions. Nothing here knows of windows or queries."""
 
 from headwater.sources.source import Answer, SchemaChange, Snapshot, Source, Writes
-from headwater.sources.urls import open_doctor, open_source, shown
+from headwater.sources.urls import must_exist, open_doctor, open_source, shown
 
-__all__ = ["Answer", "SchemaChange", "Snapshot", "Source", "Writes", "open_doctor", "open_source", "shown"]
+__all__ = [
+    "Answer",
+    "SchemaChange",
+    "Snapshot",
+    "Source",
+    "Writes",
+    "must_exist",
+    "open_doctor",
+    "open_source",
+    "shown",
+]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
+from headwater.model.addresses import shown as shown
 from headwater.model.errors import SourceError
 from headwater.sources.doctor import EVERYTHING, Doctor, Scope
 from headwater.sources.memory import MemorySource
@@ -18,7 +19,6 @@ from headwater.sources.sqlite_doctor import SqliteDoctor
 
 _named: dict[str, MemorySource] = {}
 _lock = threading.Lock()
-_PASSWORD = re.compile(r"(?<=:)(//[^/?#@:]*:)[^/]*(?=@)|([?&](?:ssl)?password=)[^&]*")
 
 
 def open_source(url: str) -> Source:
@@ -44,9 +44,24 @@ def open_doctor(url: str, scope: Scope = EVERYTHING) -> Doctor:
     raise _unknown(url)
 
 
-def shown(url: str) -> str:
-    """The address as it may be seen by anyone: without its password."""
-    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", url)
+def must_exist(url: str) -> None:
+    """Refuses a file that is not there: opened, it would be created, and a mistyped name with it."""
+    scheme, _, rest = url.partition("://")
+    if scheme != "sqlite" or len(rest) < 2:
+        return
+    path = Path(unquote(rest[1:]))
+    if not path.exists():
+        raise SourceError(f"no such file: {path}", hint=_nearest(path))
+
+
+def _nearest(path: Path) -> str:
+    """A file of nearly that name, beside it; or how a path is written."""
+    parent = path.parent
+    names = [each.name for each in parent.iterdir() if each.is_file()] if parent.is_dir() else []
+    close = get_close_matches(path.name, names, n=1)
+    if close:
+        return f"did you mean sqlite:///{parent / close[0]}?"
+    return "sqlite:///relative.db is relative to this directory, sqlite:////absolute.db is not"
 
 
 def _unknown(url: str) -> SourceError:

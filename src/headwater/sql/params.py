@@ -36,6 +36,7 @@ def bind_params(parsed: Parsed, given: Given) -> Params:
     found = {node.meta["start"]: node for node in parsed.select.find_all(exp.Placeholder)}
     places = [found[start] for start in sorted(found)]
     numbers = _numbers(places)
+    _check_kinds(parsed.sql, places, numbers)
     _check_count(parsed.sql, places, numbers, given)
     by_start = {start: _const(parsed, node, numbers, given) for start, node in found.items()}
     return Params(by_start, parsed.dialect)
@@ -54,9 +55,22 @@ def _numbers(places: list[exp.Placeholder]) -> dict[int, int]:
     return numbers
 
 
+def _check_kinds(sql: str, places: list[exp.Placeholder], numbers: dict[int, int]) -> None:
+    """Values come in order or by name; no list and no mapping has both."""
+    named = [node for node in places if node.meta["start"] not in numbers]
+    if named and numbers:
+        name = f"{named[0].args['kind']}{named[0].this}"
+        raise SqlError(
+            f"expected parameters in order or by name, found both: {name} beside a numbered one or ?",
+            sql=sql,
+            at=span(named[0]),
+            hint="name all of them and give a mapping, or none and give a list",
+        )
+
+
 def _check_count(sql: str, places: list[exp.Placeholder], numbers: dict[int, int], given: Given) -> None:
     if isinstance(given, Mapping) or len(numbers) < len(places):
-        return
+        return  # `_given` says what is wrong with each
     expected = max(numbers.values(), default=0)
     if expected != len(given):
         raise SqlError(
@@ -101,9 +115,13 @@ def _named(sql: str, node: exp.Placeholder, given: Given) -> Any:
             f"expected a value for {node.args['kind']}{node.this}, found none",
             sql=sql,
             at=span(node),
-            hint=did_you_mean(node.this, given, "add it to the parameters"),
+            hint=did_you_mean(node.this, filter(_is_text, given), "add it to the parameters"),
         )
     return given[node.this]
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def to_value(given: Any, sql: str = "", at: Span | None = None) -> Value:
