@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from headwater.client.live import LiveResult
 from headwater.model.emission import Emission
 from headwater.model.natural import natural_emission
-from headwater.plan.planner import Planned
+
+if TYPE_CHECKING:
+    from headwater.plan.planner import Planned
 
 
 class ClientSession:
