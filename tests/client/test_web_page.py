@@ -57,6 +57,11 @@ class Stage:
 
     def show(self, rows: list[list[Any]], seq: int = 1) -> str:
         """A query with these rows, keyed by the first column."""
+        id = self.result(rows, seq)
+        expect(self.page.locator("#result tbody tr[data-hash]")).to_have_count(min(len(rows), 500))
+        return id
+
+    def result(self, rows: list[list[Any]], seq: int = 1) -> str:
         id = self.run("SELECT id, name, price FROM t")
         columns = [
             {"name": "id", "type": "integer"},
@@ -77,8 +82,12 @@ class Stage:
             {"type": "result", **head, "rows": rows, "hashes": hashes, "columns": ["id", "name", "price"]},
             {"type": "ready", "id": id, "position": seq},
         )
-        expect(self.page.locator("#result tbody tr[data-hash]")).to_have_count(min(len(rows), 500))
         return id
+
+    def tick_until(self, facts: str) -> None:
+        """Frame by frame, by the page's clock, until it shows this."""
+        while facts not in self.page.locator("#facts").inner_text():
+            self.page.clock.run_for(17)
 
     def diff(self, id: str, seq: int, *changes: dict[str, Any]) -> None:
         head = {"id": id, "seq": seq, "prev": seq - 1, "gen": 1, "position": seq}
@@ -173,6 +182,59 @@ def test_a_burst_of_emissions_ends_in_the_last_state(stage: Stage) -> None:
     ]
 
 
+def turned_over(seq: int) -> list[dict[str, Any]]:
+    """One row comes on top, the last of fifteen goes."""
+    return [
+        {"type": "insert", "new": {"id": seq, "name": "new", "price": 1.0}, "new_hash": f"h{seq}", "index": 0},
+        {"type": "delete", "old_hash": f"h{seq - 15}", "old_index": 14},
+    ]
+
+
+SEEN = """() => ({
+  rows: document.querySelectorAll("#result tbody tr").length,
+  ghosts: document.querySelectorAll("#ghosts table").length,
+  lit: document.querySelectorAll("#result .fresh, #result .flash").length,
+  moving: document.querySelector("#stage").getAnimations({ subtree: true }).length,
+})"""
+
+
+def test_under_fast_traffic_there_is_nothing_but_the_rows(stage: Stage) -> None:
+    """The page's clock is ours: sixty changes, one a frame."""
+    stage.page.clock.install(time=0)
+    stage.page.reload()
+    expect(stage.page.locator("#status")).to_have_text("connected")
+    stage.page.clock.pause_at(120)  # seconds; well before the silence counts as a lost connection
+    id = stage.result([[key, "old", 1.0] for key in range(15, 0, -1)], seq=15)
+    stage.tick_until("seq 15")
+    seen = []
+    for seq in range(16, 76):
+        stage.diff(id, seq, *turned_over(seq))
+        stage.tick_until(f"seq {seq}")
+        seen.append(stage.page.evaluate(SEEN))
+    assert all(one["rows"] == 15 and one["ghosts"] <= 1 for one in seen), "never two changes over each other"
+    assert seen[10:] == [{"rows": 15, "ghosts": 0, "lit": 0, "moving": 0}] * 50
+    stage.page.clock.run_for(1_500)
+    stage.diff(id, 76, *turned_over(76))
+    stage.tick_until("seq 76")
+    after = stage.page.evaluate(SEEN)
+    assert (after["rows"], after["lit"]) == (15, 1), "what comes after a quiet moment is shown coming"
+
+
+def test_a_frame_that_takes_too_long_leaves_no_time_for_motion(stage: Stage) -> None:
+    found = stage.page.evaluate("""async () => {
+      const { FrameBudget } = await import("/static/budget.js");
+      let next = null;
+      window.requestAnimationFrame = (call) => (next = call);
+      const [quick, slow] = [new FrameBudget(), new FrameBudget()];
+      quick.note(1_000);
+      next(1_016);
+      slow.note(1_000);
+      next(1_050);
+      return [quick.isSlow(1_016), slow.isSlow(1_050), slow.isSlow(2_040), slow.isSlow(2_051), slow.isCrowded(1_050)];
+    }""")
+    assert found == [False, True, True, False, False]
+
+
 def test_values_of_every_type_are_told_apart(stage: Stage) -> None:
     stage.show(
         [[{"$int": "9007199254740993"}, None, {"$float": "-inf"}], [2, "NULL", 1e-7], [3, {"$bytes": "AP8="}, -0.5]]
@@ -215,6 +277,7 @@ def test_an_error_shows_message_hint_and_place_and_goes_when_the_sql_is_edited(s
     problem = stage.page.locator("#problem")
     expect(problem).to_contain_text("no column nmae")
     expect(problem).to_contain_text("did you mean name?")
+    expect(stage.page.locator("#note")).to_have_text("")
     expect(stage.page.locator(".fault")).to_have_text("nmae")
     stage.page.type("#sql", " ")
     expect(problem).to_be_hidden()

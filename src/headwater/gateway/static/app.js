@@ -121,12 +121,14 @@ function follow(changed) {
 function refuse(asked, error) {
   if (asked !== live) return;
   showLive(asked.state);
+  table.draw();
   showProblem(error);
 }
 
 function end(asked, reason) {
   if (asked !== live) return;
   showLive("closed");
+  table.draw();
   if (reason !== "aborted") showProblem({ message: `This query has ended: ${reason}.` });
 }
 

@@ -3,13 +3,19 @@
 const MESSAGES_MAX = 150;
 const LINES_MAX = 8;
 const LINE_CHARACTERS_MAX = 160;
+const DRAW_MS_MIN = 100; // between two drawings: nobody reads faster
 const HEARTBEATS = new Set(["progress", "ping", "pong", "ack"]);
 const SIGNS = { insert: "+", update: "~", delete: "−" };
+
+const SHAPE = document.createElement("template");
+SHAPE.innerHTML = `<li><details><summary><span class="arrow"></span><b></b><span class="of"></span><time></time></summary>
+  <pre></pre></details><pre class="brief"></pre></li>`;
 
 export class EmissionsPanel {
   #list;
   #waiting = [];
   #frame = 0;
+  #drawn_ms = -Infinity;
   #isPaused = false;
   #withHeartbeats = false;
 
@@ -33,11 +39,13 @@ export class EmissionsPanel {
   }
 
   #ask() {
-    if (!this.#isPaused) this.#frame ||= requestAnimationFrame(() => this.#draw());
+    if (!this.#isPaused) this.#frame ||= requestAnimationFrame((now) => this.#draw(now));
   }
 
-  #draw() {
+  #draw(now) {
     this.#frame = 0;
+    if (now - this.#drawn_ms < DRAW_MS_MIN) return this.#ask();
+    this.#drawn_ms = now;
     this.#list.prepend(...this.#waiting.reverse().map(item));
     this.#waiting = [];
     while (this.#list.children.length > MESSAGES_MAX) this.#list.lastElementChild.remove();
@@ -45,10 +53,8 @@ export class EmissionsPanel {
 }
 
 function item({ way, message, at }) {
-  const item = document.createElement("li");
+  const item = SHAPE.content.firstElementChild.cloneNode(true);
   item.dataset.type = message.type;
-  item.innerHTML = `<details><summary><span class="arrow"></span><b></b><span class="of"></span><time></time></summary>
-    <pre></pre></details><pre class="brief"></pre>`;
   const [details, brief] = item.children;
   details.querySelector(".arrow").textContent = way === "in" ? "↓" : "↑";
   details.querySelector("b").textContent = message.type;

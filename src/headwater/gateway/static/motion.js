@@ -7,19 +7,19 @@ const GLIDE = { duration: 320, easing: "cubic-bezier(0.22, 1, 0.36, 1)" };
 const ARRIVE = { duration: 360, easing: "cubic-bezier(0.22, 1, 0.36, 1)" };
 const LEAVE = { duration: 420, easing: "ease-out", fill: "forwards" };
 const MOVING_MAX = 60; // more at once is not motion but noise
-const PER_SECOND_MAX = 8;
 const GHOSTS_MAX = 20;
 
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
-let begun = []; // when the latest motions began, in ms
 
-/** Motion helps the eye follow a change. Too many rows at once, or too many times a second, and it cannot anyway. */
+/** Motion helps the eye follow a change. Too many rows at once, and it cannot anyway. */
 export function isWelcome(count) {
-  const now = performance.now();
-  begun = begun.filter((at) => now - at < 1_000);
-  if (reduced.matches || document.hidden || count > MOVING_MAX || begun.length >= PER_SECOND_MAX) return false;
-  begun.push(now);
-  return true;
+  return !reduced.matches && !document.hidden && count <= MOVING_MAX;
+}
+
+/** Everything is where it belongs, at once, and nothing is left of what has gone. */
+export function settleAll(rows, ghosts) {
+  ghosts.replaceChildren();
+  for (const row of rows) for (const motion of row.getAnimations({ subtree: true })) motion.cancel();
 }
 
 /** Where each element is now, running motion included; those out of sight are left out. */
@@ -45,7 +45,7 @@ export function arrive(element) {
   element.animate([{ opacity: 0, transform: "translateY(-12px)" }, { opacity: 1, transform: "none" }], ARRIVE);
 }
 
-/** A picture of the row stays behind where it was and fades; the row itself may go at once. */
+/** A picture of the row stays behind where it was and fades, until the next change; the row itself may go at once. */
 export function leave(row, ghosts) {
   if (ghosts.childElementCount >= GHOSTS_MAX) return;
   const ghost = document.createElement("table");

@@ -5,7 +5,8 @@
 
 import { sameValue } from "/client/headwater.js";
 import { longestRise, renames } from "/client/operations.js";
-import { arrive, glide, isWelcome, leave, places } from "/static/motion.js";
+import { FrameBudget } from "/static/budget.js";
+import { arrive, glide, isWelcome, leave, places, settleAll } from "/static/motion.js";
 import { decimals, isNumber, isNumericType, shown } from "/static/value.js";
 
 const ROWS_MAX = 500;
@@ -21,6 +22,9 @@ export class TableView {
   #frame = 0;
   #isFirst = true;
   #stop = null;
+  #budget = new FrameBudget();
+  #isStill = false; // rows are drawn, and nothing moves or lights up
+  #isSlow = false; // nothing moves
 
   /** `onDrawn(live, shown)` is told after each drawing. */
   constructor(table, ghosts, onDrawn) {
@@ -39,7 +43,7 @@ export class TableView {
 
   /** Draws in the next frame; asking more often changes nothing. */
   draw() {
-    this.#frame ||= requestAnimationFrame(() => this.#draw());
+    this.#frame ||= requestAnimationFrame((now) => this.#draw(now));
   }
 
   get #body() {
@@ -54,8 +58,9 @@ export class TableView {
     for (const [now, entry] of moved) this.#entries.set(now, entry);
   }
 
-  #draw() {
+  #draw(now) {
     this.#frame = 0;
+    this.#pace(now);
     const { rows, hashes } = this.#live;
     if (this.#live.columns.length === 0) return this.onDrawn(this.#live, 0);
     if (this.#isFirst || !this.#hasColumns(this.#live.columns)) this.#begin();
@@ -69,11 +74,23 @@ export class TableView {
     this.onDrawn(this.#live, after.length);
   }
 
+  /** Once per drawing: is there time for motion? What is still under way when there is none ends at once. */
+  #pace(now) {
+    const wasStill = this.#isStill;
+    this.#budget.note(now);
+    this.#isStill = this.#budget.isCrowded(now);
+    this.#isSlow = this.#budget.isSlow(now);
+    this.#ghosts.replaceChildren(); // of the change before: never two generations of rows over each other
+    if (!this.#isStill || wasStill) return;
+    for (const marked of this.#body.querySelectorAll(".fresh, .flash")) marked.classList.remove("fresh", "flash");
+    settleAll(this.#body.rows, this.#ghosts);
+  }
+
   #rearrange(before, after, rows) {
     const staying = new Set(after);
     const leaving = before.filter((entry) => !staying.has(entry));
     const coming = after.filter((entry) => !entry.element.isConnected);
-    const moves = !this.#isFirst && isWelcome(leaving.length + coming.length);
+    const moves = !this.#isFirst && !this.#isStill && !this.#isSlow && isWelcome(leaving.length + coming.length);
     const movable = moves ? before.filter((entry) => staying.has(entry)).map(({ element }) => element) : [];
     const tops = places(movable, this.#table.parentElement);
     if (moves) for (const { element } of leaving) leave(element, this.#ghosts);
@@ -81,9 +98,9 @@ export class TableView {
     this.#place(before, after);
     this.#order = after;
     this.#fill(rows);
-    this.#holdWidths();
+    if (!this.#isStill) this.#holdWidths();
     glide(tops);
-    if (this.#isFirst) return;
+    if (this.#isFirst || this.#isStill) return;
     for (const { element } of coming) element.classList.add("fresh");
     if (moves) for (const { element } of coming) arrive(element);
   }
@@ -121,7 +138,7 @@ export class TableView {
       if (entry.row !== null && sameValue(entry.row[column.name], value)) return;
       const cell = entry.element.cells[at];
       writeCell(cell, value, column);
-      if (entry.row !== null) flash(cell);
+      if (entry.row !== null && !this.#isStill) flash(cell);
     });
     entry.row = row;
   }
