@@ -14,13 +14,16 @@ from tests.fuzz.history import History
 from tests.fuzz.oracle import Oracle
 
 _KEYS: tuple[tuple[str, ...], ...] = (("id",), ("id",), ("id",), ("s", "id"), ("i", "s"), ("c", "id"), (), ())
+_STRICT = 0.2  # of the tables
 
 
 def invented(seed: int, queries: int = 10, commits: int = 50, covering: Collection[str] = ()) -> Case:
     """`covering` are kinds of operators that the queries shall use, if they can."""
     random = Random(f"fuzz {seed}")
     chance = Chance(random, random.choice((4, 8, 12, ROWS_MAX)), random.random() < 0.25)
-    tables = tuple(_table(chance, name) for name in "pqro"[: chance.pick((1, 2, 2, 3, 3, 4))])
+    strict = Random(f"strict {seed}")
+    names = "pqro"[: chance.pick((1, 2, 2, 3, 3, 4))]
+    tables = tuple(_table(chance, name, strict.random() < _STRICT) for name in names)
     rows = _rows(chance, tables)
     first = {name: tuple(each.values()) for name, each in rows.of_table.items()}
     asking = Asking(chance, tables)
@@ -31,12 +34,16 @@ def invented(seed: int, queries: int = 10, commits: int = 50, covering: Collecti
     return possible(Case(tables, first, asked, events, partitions, cut))
 
 
-def _table(chance: Chance, name: str) -> Table:
-    """Foreign keys are integers called pid, qid, rid; the writer of queries asks for id, i and s."""
+def _table(chance: Chance, name: str, strict: bool) -> Table:
+    """Foreign keys are integers called pid, qid, rid; the writer of queries asks for id, i and s.
+
+    `k` is there in STRICT tables alone, see `created`: an ANY column converts nothing, as one without a type does
+    elsewhere."""
     declared = [("id", "INTEGER"), ("i", "INTEGER"), ("s", "TEXT")]
     declared += [(f"{other}id", "INTEGER") for other in "pqr" if other != name and chance.likely(0.6)]
     extra = [("x", "REAL"), ("c", "TEXT"), ("b", "BLOB"), ("m", "")]
     declared += [pair for pair in extra if chance.likely(0.4)]
+    declared += [("k", "")] if strict else []
     names = [column for column, _ in declared]
     key = chance.pick([key for key in _KEYS if set(key) <= set(names)])
     columns = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -79,8 +80,11 @@ class Oracle:
 
 
 def created(table: Table) -> str:
+    """STRICT where it has a column `k`; there a column without a type is spelled ANY."""
+    strict = "k" in table.names
+    columns = [_column(replace(one, declared="ANY") if strict and not one.declared else one) for one in table.columns]
     key = [f"PRIMARY KEY ({', '.join(table.key)})"] if table.key else []
-    return f"CREATE TABLE {table.name} ({', '.join([*map(_column, table.columns), *key])})"
+    return f"CREATE TABLE {table.name} ({', '.join([*columns, *key])}){' STRICT' if strict else ''}"
 
 
 def altered(alter: Alter) -> str:

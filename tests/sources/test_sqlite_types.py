@@ -45,6 +45,47 @@ def test_the_type_is_that_of_all_values(
     Replica(source, "t").equals(db)
 
 
+@pytest.mark.parametrize(
+    ("declared", "values", "type"),
+    [
+        ("INT", [1], Type.INTEGER),
+        ("INTEGER", ["1"], Type.INTEGER),
+        ("REAL", [1], Type.REAL),
+        ("TEXT", [1], Type.TEXT),
+        ("BLOB", [b"1"], Type.BLOB),
+        ("ANY", [1], Type.ANY),
+        ("ANY", [1, "1", 1.0, "1.0", b"1", None], Type.ANY),
+        ("ANY DEFAULT '1'", [], Type.ANY),
+        ("TEXT AS (id || 'x')", None, Type.TEXT),
+        ("TEXT AS (CASE id WHEN 1 THEN x'00' ELSE 'a' END)", None, Type.ANY),
+        ("ANY AS (CASE id WHEN 1 THEN '1' ELSE 1 END) STORED", None, Type.ANY),
+    ],
+)
+@pytest.mark.parametrize("options", ["STRICT", "STRICT, WITHOUT ROWID"])
+def test_in_a_strict_table_any_converts_nothing_and_only_generated_columns_stray(
+    source: SqliteSource,
+    db: sqlite3.Connection,
+    declared: str,
+    values: list[object] | None,
+    type: Type,
+    options: str,
+) -> None:
+    db.execute(f"CREATE TABLE t(id INTEGER PRIMARY KEY, v {declared}) {options}")
+    if values is None:
+        db.executemany("INSERT INTO t(id) VALUES (?)", [(1,), (2,)])
+    else:
+        db.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+    found = source.capture("t")
+    replica = Replica(source, "t")
+    assert found.column("v").type is type
+    assert (found.column("v").declared == "") == declared.startswith("ANY")
+    assert found.column("v").default == ("1" if "DEFAULT" in declared else None)
+    replica.equals(db)
+    db.execute("INSERT INTO t(id) VALUES (7)")
+    replica.apply(drain(source, replica.position))
+    replica.equals(db)
+
+
 def test_a_misfit_makes_the_column_mixed_just_before_its_transaction(
     source: SqliteSource, db: sqlite3.Connection
 ) -> None:

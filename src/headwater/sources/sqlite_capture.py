@@ -138,7 +138,7 @@ def begin(db: sqlite3.Connection, name: str) -> Capture:
     """Creates what is missing and puts triggers on the table. Its types are still to be found, by `settle`."""
     shape = capturable(db, name)
     _create(db, len(shape.fields))
-    types = tuple(declared_type(field, shape.strict) for field in shape.fields)
+    types = tuple(declared_type(field) for field in shape.fields)
     capture = _insert(db, shape, types, None)
     _install(db, capture)
     return capture
@@ -207,16 +207,22 @@ def _refuse_loose_references(shape: Shape) -> None:
 
 def _chosen(field: Field, strict: bool, found: set[Type]) -> Type:
     """The one type of all values; the declared one where there are none."""
-    declared = declared_type(field, strict)
-    if strict or not found:
+    declared = declared_type(field)
+    if _is_held(field, strict) or not found:
         return declared
     return found.pop() if len(found) == 1 else Type.ANY
 
 
+def _is_held(field: Field, strict: bool) -> bool:
+    """SQLite itself holds the column to its type. What a generated column comes to, it does not check."""
+    return strict and not field.generated
+
+
 def _stored_kinds(db: sqlite3.Connection, shape: Shape, first: int) -> list[set[Type]]:
-    if shape.strict:
-        return [set() for _ in shape.fields[first:]]
-    return _kinds(db, quoted(shape.name), [quoted(name) for name in shape.names[first:]])
+    fields = shape.fields[first:]
+    loose = [quoted(field.name) for field in fields if not _is_held(field, shape.strict)]
+    found = iter(_kinds(db, quoted(shape.name), loose))
+    return [set() if _is_held(field, shape.strict) else next(found) for field in fields]
 
 
 def _create(db: sqlite3.Connection, width: int) -> None:

@@ -286,7 +286,7 @@ def declared_table(shape: Shape) -> Table:
     columns = tuple(
         Column(
             one.name,
-            declared_type(one, shape.strict),
+            declared_type(one),
             one.declared,
             one.collation,
             not one.not_null,

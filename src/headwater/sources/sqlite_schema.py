@@ -23,7 +23,9 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column as SQLite describes it; `default` is the SQL text of its default."""
+    """A column as SQLite describes it; `default` is the SQL text of its default.
+
+    `declared` is empty for ANY in a STRICT table, which has no affinity, unlike ANY elsewhere."""
 
     name: str
     declared: str
@@ -99,7 +101,7 @@ def read_shape(db: sqlite3.Connection, name: str) -> Shape:
     ).fetchall()
     collations = _collations(create, name, tuple(row[0] for row in rows))
     fields = tuple(
-        Field(column, declared, bool(not_null), default, hidden in (2, 3), collation)
+        Field(column, _declared(declared, strict), bool(not_null), default, hidden in (2, 3), collation)
         for (column, declared, not_null, default, _, hidden), collation in zip(rows, collations, strict=True)
     )
     primary = tuple(place for _, place in sorted((row[4], place) for place, row in enumerate(rows) if row[4]))
@@ -114,6 +116,10 @@ def read_shape(db: sqlite3.Connection, name: str) -> Shape:
     return Shape(name, fields, key, tuple(unique), rowid, bool(strict), _refers_to_itself(db, name, fields, primary))
 
 
+def _declared(word: str, strict: bool) -> str:
+    return "" if strict and word.upper() == "ANY" else word
+
+
 def affinity(declared: str) -> str:
     """SQLite's rule from a declared type to INTEGER, TEXT, BLOB, REAL or NUMERIC."""
     word = declared.upper()
@@ -126,10 +132,8 @@ def affinity(declared: str) -> str:
     return "REAL" if any(part in word for part in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
 
 
-def declared_type(field: Field, strict: bool) -> Type:
+def declared_type(field: Field) -> Type:
     """The type of a column that holds no value yet. Dates and the like are text by habit, booleans integers."""
-    if strict and field.declared.upper() == "ANY":
-        return Type.ANY
     match affinity(field.declared):
         case "NUMERIC" if _TEXT_BY_HABIT.search(field.declared):
             return Type.TEXT
