@@ -86,11 +86,10 @@ def _selected(
 
 
 def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
-    """A name that is no table may be a view's. Of anything else that is wrong, our own words say more."""
+    """What the origin prepares is right, whether our grammar knows it or not. Of what it refuses too, our own words say
+    more."""
     if isinstance(refusal, UnsupportedQuery):
         return source.reads(sql, params)
-    if not refusal.message.startswith("no such table"):
-        raise refusal
     try:
         return source.reads(sql, params)
     except UnsupportedQuery:
