@@ -16,7 +16,7 @@ from headwater.model.change import Transaction
 from headwater.sources import sqlite_pins
 from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite_triggers import POSITION
-from headwater.sources.sqlite_wal import HEADER_BYTES, WalReader, checksums, parse_header, read_commits
+from headwater.sources.sqlite_wal import HEADER_BYTES, WalReader, checksums, left_seqs, parse_header, read_commits
 from tests.sources.conftest import Connect
 from tests.sources.replica import drain
 
@@ -183,3 +183,56 @@ def test_outside_wal_mode_transactions_may_merge_and_notes_say_so(path: Path, co
     assert [item.position for item in source.changes(2, 5)] == [3]
     source.close()
     assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def down(path: Path, connect: Connect, commits: int) -> tuple[list[Transaction], tuple[str, ...]]:
+    """What a source tells of commits made while there was none, and what it says of that."""
+    first = SqliteSource(path)
+    db = connect()
+    db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+    first.capture("t")
+    db.execute("INSERT INTO t VALUES (1, 0)")
+    after = first.changes(0, 5)[-1].position
+    first.close()
+    db.execute("PRAGMA synchronous = OFF")
+    for number in range(commits):
+        db.execute("UPDATE t SET a = ?", (number,))
+    second = SqliteSource(path)
+    try:
+        return [item for item in drain(second, after) if isinstance(item, Transaction)], second.notes()
+    finally:
+        second.close()
+
+
+def test_commits_made_while_we_are_down_are_told_apart(path: Path, connect: Connect) -> None:
+    found, notes = down(path, connect, 20)
+    assert [len(one.changes) for one in found] == [1] * 20
+    assert notes == ()
+
+
+def test_as_far_as_the_wal_reaches_and_what_it_has_not_written_over_of_the_one_before(
+    path: Path, connect: Connect
+) -> None:
+    """A writer's connection starts the WAL over after 1,000 pages; before that was read, 3,000 commits became seven
+    transactions."""
+    found, notes = down(path, connect, 3000)
+    lengths = [len(one.changes) for one in found]
+    assert sum(lengths) == 3000 and lengths[1:] == [1] * (len(found) - 1), "merged only before the first that is known"
+    header = parse_header(path.with_name(path.name + "-wal").read_bytes()[:HEADER_BYTES])
+    assert header is not None
+    frames = path.with_name(path.name + "-wal").stat().st_size // header.frame_bytes
+    assert len(found) > frames / 4 > 200, "each commit took three pages, or four"
+    assert "positions 2 to" in notes[0] and "told as one" in notes[0]
+
+
+def test_frames_left_of_the_wal_before_count_only_with_their_checksums(path: Path, connect: Connect) -> None:
+    down(path, connect, 1000)
+    data = bytearray(path.with_name(path.name + "-wal").read_bytes())
+    header = parse_header(bytes(data[:HEADER_BYTES]))
+    assert header is not None
+    whole = left_seqs(bytes(data[HEADER_BYTES:]), header, POSITION.encode())
+    assert len(whole) > 10
+    for at in range(len(data) - 40, HEADER_BYTES, -header.frame_bytes * 7):
+        damaged = data.copy()
+        damaged[at] ^= 1
+        assert set(left_seqs(bytes(damaged[HEADER_BYTES:]), header, POSITION.encode())) <= set(whole)

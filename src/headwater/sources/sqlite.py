@@ -39,6 +39,10 @@ LOOK_GROWTH = 1.4
 BELL_MIN_S = 0.001  # poll(2) knows nothing shorter
 ROWS_MAX = 1 << 16  # of one call of `changes`, but for a transaction that is larger
 READERS_MAX = 8  # idle connections kept
+_MERGED = (
+    "positions {} to {} were committed while Headwater was not running, and the WAL no longer tells their transactions "
+    "apart: they were told as one"
+)
 
 
 class SqliteSource(SqliteOrigin):
@@ -66,6 +70,8 @@ class SqliteSource(SqliteOrigin):
         self._reported = 0
         self._schema_version = -1
         self._tick_at_s = 0.0
+        self._is_first_look = True
+        self._merged: tuple[int, int] | None = None  # positions that may be of several transactions, told as one
 
     # Changes
 
@@ -136,6 +142,9 @@ class SqliteSource(SqliteOrigin):
             decoder = self._decoder_at(db, after)
             self._verified = upto = capturing.position(db)
             self._refuse_backwards(decoder.position, upto)
+            first, self._is_first_look = self._is_first_look, False
+            if first and upto > decoder.position:
+                self._note_merged(decoder.position, upto)
             return self._decoded(db, decoder, upto) if upto > decoder.position else []
 
     def _decoder_at(self, db: sqlite3.Connection, after: int) -> Decoder:
@@ -161,6 +170,13 @@ class SqliteSource(SqliteOrigin):
         rows = read_log(db, decoder.position, ends[-1])
         self._refuse_gap(decoder.position, rows[0][0] if rows else ends[-1] + 1)
         return decoder.decode(rows, ends)
+
+    def _note_merged(self, after: int, upto: int) -> None:
+        """What was committed while nobody read along, where the WAL does not reach back that far any more."""
+        self._wal.read()
+        end = next(iter(self._wal.ends(after, upto)), upto)
+        if end > after + 1 and not self._wal.ends(-1, after):
+            self._merged = after + 1, end
 
     def _follow_schema(self) -> None:
         """Brings the captures up to date with their tables. Where one of them is still being settled, waits for it."""
@@ -213,7 +229,7 @@ class SqliteSource(SqliteOrigin):
     def notes(self) -> tuple[str, ...]:
         mode = str(self._writer.execute("PRAGMA journal_mode").fetchone()[0])
         if mode == "wal":
-            return ()
+            return () if self._merged is None else (_MERGED.format(*self._merged),)
         return (
             f"journal mode is {mode}: transactions may merge, never split; PRAGMA journal_mode = WAL keeps them apart",
         )

@@ -4,6 +4,9 @@ Every transaction that logs a change also writes the one page of `_headwater_pos
 holds that page tells the log's last `seq` at that commit. Frames count only when their salts and
 their running checksum say that they belong to the present WAL; what follows the last commit is not read yet.
 
+A WAL that is started over is written from its beginning again, with other salts: behind its last frame, frames of the
+one before are left. They still tell of commits that were made while nobody read along.
+
 Only the `-wal` file is ever opened: closing the database or its `-shm` file would drop the locks of the whole process.
 """
 
@@ -24,6 +27,7 @@ HEADER_BYTES = 32
 FRAME_BYTES = 24  # before the page
 READ_BYTES_MAX = 4 << 20
 READ_FRAMES_MIN = 16
+LEFT_BYTES_MAX = 16 << 20  # of the WAL before; 1,000 pages of 4 kB are usual
 ENDS_MAX = 1 << 20  # remembered; older ones go, and what is read again that far back is merged
 _MAGIC = (0x377F0682, 0x377F0683)  # checksums over little- and big-endian words
 _LEAF_OF_TABLE = 0x0D
@@ -200,6 +204,23 @@ def _varint(page: bytes, at: int) -> tuple[int, int]:
     return number << 8 | page[at + 8] if at + 8 < len(page) else 0, at + 9
 
 
+def left_seqs(data: bytes, header: Header, name: bytes) -> list[int]:
+    """The seqs told by commits of the WAL before this one, in the frames that it has not written over. The first of
+    those proves nothing; each other is proved by the checksum of the one before it."""
+    before = (header.salts[0] - 1) % (1 << 32)
+    frames = range(0, len(data) - header.frame_bytes + 1, header.frame_bytes)
+    start = next((at for at in frames if int.from_bytes(data[at + 8 : at + 12], "big") == before), None)
+    if start is None:
+        return []
+    salts = before, int.from_bytes(data[start + 12 : start + 16], "big")
+    checksum = (
+        int.from_bytes(data[start + 16 : start + 20], "big"),
+        int.from_bytes(data[start + 20 : start + 24], "big"),
+    )
+    old = Header(header.page_bytes, salts, checksum, header.big_endian)
+    return read_commits(data[start + header.frame_bytes :], old, checksum, name).seqs
+
+
 class WalReader:
     """Goes through the WAL from commit to commit. Remembers the ends it found until told to forget them."""
 
@@ -239,12 +260,20 @@ class WalReader:
         if header is None:
             self.header = None
             return
+        first = self.header is None
         if header != self.header:
             self.header, self._frames, self._checksum = header, 0, header.checksum
             trusted = 0  # it was told of another WAL
         wanted = READ_FRAMES_MIN
         while self._read_stretch(file, header, wanted, trusted):
             wanted = min(wanted * 4, READ_BYTES_MAX // header.frame_bytes + 1)
+        if first:
+            self._read_left(file, header)
+
+    def _read_left(self, file: int, header: Header) -> None:
+        """What is left of the WAL before."""
+        data = os.pread(file, LEFT_BYTES_MAX, HEADER_BYTES + self._frames * header.frame_bytes)
+        self._seqs = sorted({*left_seqs(data, header, self.name), *self._seqs})
 
     def _read_stretch(self, file: int, header: Header, wanted: int, trusted: int) -> bool:
         """Reads up to `wanted` frames, or as many as the next transaction has. False where the valid frames end."""
