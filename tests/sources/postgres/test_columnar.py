@@ -43,6 +43,7 @@ from headwater.sources.postgres.replication import Received
 from headwater.sources.postgres.sessions import Sessions
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.types import BUILT_IN
+from headwater.sources.source import SchemaChange
 from tests.sources.postgres.written import written
 from tests.sources.replica import exact
 from tests.support.fuzz import tries
@@ -320,7 +321,7 @@ def test_columns_are_used_and_made_into_rows_only_when_looked_at(tmp_path: Path,
 
 
 @pytest.mark.parametrize("said", [Update(0, 1, None, False, (b"9", b"x")), Delete(0, 1, (b"9", None), False)])
-def test_a_row_that_is_not_known(tmp_path: Path, always: None, said: Message) -> None:
+def test_a_row_that_is_not_known_ends_its_table(tmp_path: Path, always: None, said: Message) -> None:
     shape = Shaped(1, (23, 25), (0,), "d")
     columns, _ = _stream(tmp_path, [shape])
     messages: list[Message] = [
@@ -331,8 +332,10 @@ def test_a_row_that_is_not_known(tmp_path: Path, always: None, said: Message) ->
         said,
         Commit(200, 200, 0),
     ]
-    with pytest.raises(SourceError, match="not among those we know"):
-        columns._received(Received([written(message) for message in messages], 0))
+    columns._received(Received([written(message) for message in messages], 0))
+    (end,) = columns.take(0, 100)
+    assert isinstance(end, SchemaChange) and end.after is None and end.lost
+    assert end.reason == "a row of table t1 changed that is not among those we know"
 
 
 @pytest.mark.parametrize("cut", [1, 3, 6])

@@ -40,14 +40,6 @@ _TAG, _CELLS = 5, 6  # where in a message they stand
 _FEW = 64  # updates that tell which columns change
 
 
-class Unknown(Exception):
-    """A row of the table changed that is not among those we know."""
-
-    def __init__(self, oid: int) -> None:
-        super().__init__(oid)
-        self.oid = oid
-
-
 class Odd(Exception):
     """Transactions that must be read row by row, by their places; none: all of them."""
 
@@ -173,7 +165,7 @@ class _Read:
         found = find(self.layers, self.keyed, self.hash, self.names, asked)
         followed = self.before[self.needs_old & (self.before >= 0)]
         if sum(map(len, found.asked)) < len(asked) or not self.has_new[followed].all():
-            raise Unknown(self.keyed.capture.oid)
+            raise Odd  # a row that we do not know: row by row it is found which
         return found
 
     def changes(self, touched: Ints) -> TableChanges:

@@ -7,7 +7,7 @@ The stream tells of none of these. It reads the catalog, and no row of the user'
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +22,8 @@ class Grounds(msgspec.Struct, frozen=True):
     """`columns`: number and collation, by name. `altered`: what is another after every ALTER of the column, by name.
 
     `file` is another after the table was rewritten, or truncated, or packed by VACUUM FULL. `values` are the labels of
-    enums, by oid: more may come. `types` are the columns of composites, by oid.
+    enums, by oid: more may come. `types` are the columns of composites, by oid. Of a partitioned table, by oid: `files`
+    are those of its partitions, and `touched` the transactions that last changed what the catalog has of them.
     """
 
     file: int = 0
@@ -30,17 +31,19 @@ class Grounds(msgspec.Struct, frozen=True):
     altered: dict[str, str] = {}
     values: dict[int, str] = {}
     types: dict[int, str] = {}
+    files: dict[int, int] = {}
+    touched: dict[int, int] = {}
 
 
 _COLUMNS = """
 SELECT attrelid::int8, attname, attnum || ' ' || attcollation, xmin::text FROM pg_attribute
 WHERE attrelid = ANY (%(oids)s::int8[]) AND attnum > 0 AND NOT attisdropped
 """
-_FILES = """
-SELECT c.oid::int8, sum(l.relfilenode::int8)::int8
+_FILES = "SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE oid = ANY (%(oids)s::int8[]) AND relkind = 'r'"
+_PARTITIONS = """
+SELECT c.oid::int8, l.oid::int8, l.relfilenode::int8, l.xmin::text::int8
 FROM pg_class c CROSS JOIN pg_partition_tree(c.oid) t JOIN pg_class l ON l.oid = t.relid
-WHERE c.oid = ANY (%(oids)s::int8[]) AND c.relkind = 'p' GROUP BY c.oid
-UNION ALL SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE oid = ANY (%(oids)s::int8[]) AND relkind = 'r'
+WHERE c.oid = ANY (%(oids)s::int8[]) AND c.relkind = 'p' AND t.isleaf
 """
 _MADE = """
 WITH RECURSIVE made(relation, type) AS (
@@ -72,12 +75,30 @@ def read_grounds(db: Connection, oids: Sequence[int]) -> dict[int, Grounds]:
     altered: dict[int, dict[str, str]] = defaultdict(dict)
     for oid, name, number, version in db.execute(_COLUMNS, asked):
         columns[oid][name], altered[oid][name] = number, version
-    files = dict(db.execute(_FILES, asked).fetchall())
+    whole = dict(db.execute(_FILES, asked).fetchall())
+    files, touched = read_files(db, oids)
     values, types = _by_table(db, _VALUES, asked), _by_table(db, _TYPES, asked)
     return {
-        oid: Grounds(files.get(oid, 0), columns[oid], altered[oid], values.get(oid, {}), types.get(oid, {}))
+        oid: Grounds(
+            whole.get(oid, sum(files[oid].values())),
+            columns[oid],
+            altered[oid],
+            values.get(oid, {}),
+            types.get(oid, {}),
+            files[oid],
+            touched[oid],
+        )
         for oid in oids
     }
+
+
+def read_files(db: Connection, oids: Sequence[int]) -> tuple[dict[int, dict[int, int]], dict[int, dict[int, int]]]:
+    """By partitioned table, and none for others: `files` and `touched`."""
+    files: dict[int, dict[int, int]] = defaultdict(dict)
+    touched: dict[int, dict[int, int]] = defaultdict(dict)
+    for table, partition, file, transaction in db.execute(_PARTITIONS, {"oids": list(oids)}):
+        files[table][partition], touched[table][partition] = file, transaction
+    return files, touched
 
 
 def _by_table(db: Connection, sql: str, asked: Mapping[str, list[int]]) -> dict[int, dict[int, str]]:
@@ -101,6 +122,13 @@ def shaken(table: Table, before: Grounds, now: Grounds) -> str | None:
         return f"a composite type that table {table.name} holds was altered"
     renamed = [label for oid, label in before.values.items() if _differs(oid, before.values, now.values)]
     return f"the value {renamed[0]!r} of an enum that table {table.name} holds was renamed" if renamed else None
+
+
+def emptied(before: Grounds, now: Grounds, told: Collection[int]) -> bool:
+    """Whether a partition was truncated by itself, which the stream does not tell: its file is another one, and not by
+    the transactions that were told to have truncated the whole. One that was only packed looks the same."""
+    there = before.files.keys() & now.files.keys()
+    return any(before.files[one] != now.files[one] and now.touched[one] not in told for one in there)
 
 
 def _differs(key: T, before: Mapping[T, str], now: Mapping[T, str]) -> bool:

@@ -39,7 +39,15 @@ from headwater.sources.postgres.sessions import (
     speaking,
     told,
 )
-from headwater.sources.postgres.shape import Shape, capturable, qualified, read_shapes, read_types, rows_about
+from headwater.sources.postgres.shape import (
+    Shape,
+    capturable,
+    qualified,
+    read_shapes,
+    read_types,
+    refuse_secured,
+    rows_about,
+)
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.types import Types
@@ -154,7 +162,11 @@ class PostgresSource(Writing):
             capture = snapshot.capture
         with stream.moved:
             keeping.begin(capture)
-            stream.translation.ready(capture)
+            try:
+                stream.translation.ready(capture)
+            except SourceError:
+                keeping.drop(stream.position + 1, capture.oid)  # it lacks what was said meanwhile
+                raise
             self._floor = max(self._floor, stream.position)
         return capture.table
 
@@ -266,6 +278,8 @@ class PostgresSource(Writing):
         unseen = self._looked(stream)
         pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
+        if unseen is None and self._is_due(stream, after) and self._finds_other_files(stream):
+            return []
         items = stream.take(after, ROWS_MAX)
         if unseen is not None and not items:
             raise unseen
@@ -277,12 +291,28 @@ class PostgresSource(Writing):
         """Why the catalog could not be read, where it could not. The stream is read all the same: a server that shuts
         down lets nobody in, and waits until we have acknowledged what it sent."""
         try:
-            stream.give(self._watch.news(stream, self._now))
+            news = self._watch.news(stream, self._now)
+            stream.give_first([one for one in news if one.lost])
+            stream.give([one for one in news if not one.lost])
         except Lost:
             raise
         except SourceError as error:
             return error
         return None
+
+    def _finds_other_files(self, stream: Stream) -> bool:
+        """A partition may have been truncated, which the stream does not tell: nothing is told before that is known,
+        but to a server that lets nobody look."""
+        try:
+            if not self._watch.finds_other_files(stream):
+                return False
+            if self._watch.looks_now():
+                return True
+            self._nudge()
+        except SourceError:
+            return False
+        stream.follow(lambda: self._watch.has_news(stream), PROGRESS_S, takes=True)
+        return True
 
     def _stand_at(self, stream: Stream, after: int) -> None:
         """Reads on, or again from what is durable where something older is asked for."""
@@ -365,6 +395,7 @@ class PostgresSource(Writing):
             now = read_shapes(db, [shape.oid]).get(shape.oid)
             if now is None or now.name != shape.name:
                 raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
+            refuse_secured(now)
             known = self._keeping.captures.get(shape.oid) if self._keeping is not None else None
             capture = known if known is not None and _fits(known, now) else _capture_of(now, position)
             return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), self._tell(position), rows_max)

@@ -81,9 +81,10 @@ class Sessions:
     @contextlib.contextmanager
     def reading(self, *relations: str, cancellation: Cancellation | None = None) -> Iterator[Connection]:
         """Inside one snapshot, read only. `relations` are locked before it is taken: to a snapshot that is older than
-        a TRUNCATE or a rewrite the table would look empty. The cancellation, where there is one, ends what runs."""
+        a TRUNCATE or a rewrite the table would look empty. What row-level security would hide from us is refused. The
+        cancellation, where there is one, ends what runs."""
         with self.lent() as db, interruptible(db, cancellation):
-            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off")
             limit_time(db, cancellation)
             if relations:
                 db.execute(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE".encode())

@@ -41,8 +41,8 @@ class Field:
 class Shape:
     """`identity` is the table's replica identity: d, n, f or i; `identity_columns` are those its old images have.
 
-    `key` is no deferrable one: it names no row before the commit. `parts` are its partitions, or those that inherit.
-    `grounds` are what rows that were read of it rest on.
+    `key` is no deferrable one: it names no row before the commit. `parts` are its partitions, or those that inherit, at
+    any depth. `grounds` are what rows that were read of it rest on. `is_secured`: row-level security applies to us.
     """
 
     oid: int
@@ -57,6 +57,7 @@ class Shape:
     identity_columns: tuple[str, ...]
     parts: frozenset[int]
     grounds: Grounds
+    is_secured: bool
 
     @property
     def name(self) -> str:
@@ -94,7 +95,7 @@ def qualified(shape: Shape) -> str:
 
 _RELATIONS = """
 SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relispartition,
-       c.relreplident::text
+       c.relreplident::text, row_security_active(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headwater')
       AND c.relpersistence <> 't' AND (%(oids)s::int8[] IS NULL OR c.oid = ANY (%(oids)s::int8[]))
@@ -119,7 +120,13 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
 WHERE i.indrelid = ANY (%(oids)s::int8[]) AND (i.indisprimary OR i.indisreplident) AND i.indimmediate
 ORDER BY i.indrelid, k.place
 """
-_PARTS = "SELECT inhparent::int8, inhrelid::int8 FROM pg_inherits WHERE inhparent = ANY (%(oids)s::int8[])"
+_PARTS = """
+WITH RECURSIVE below(parent, part) AS (
+    SELECT inhparent, inhrelid FROM pg_inherits WHERE inhparent = ANY (%(oids)s::int8[])
+    UNION SELECT b.parent, i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.part
+)
+SELECT parent::int8, part::int8 FROM below
+"""
 _DEFINED = """
 SELECT t.oid::int8, CASE WHEN t.typcategory = 'A' THEN e.typname || '[]' ELSE t.typname END, t.typtype::text,
        t.typbasetype::int8, CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END
@@ -171,7 +178,7 @@ def _shape(
     parts: set[int],
     grounds: Grounds,
 ) -> Shape:
-    oid, schema, relation, kind, persistence, is_partition, identity = row
+    oid, schema, relation, kind, persistence, is_partition, identity, is_secured = row
     primary, index = tuple(keys.get((oid, "p"), ())), tuple(keys.get((oid, "i"), ()))
     columns = {"d": primary, "i": index, "f": tuple(one.name for one in fields if not one.generated)}
     return Shape(
@@ -187,6 +194,7 @@ def _shape(
         columns.get(identity, ()),
         frozenset(parts),
         grounds,
+        is_secured,
     )
 
 
@@ -208,7 +216,18 @@ def capturable(db: Connection, name: str) -> Shape:
     if not shape.sent:
         raise SourceError(f"table {name!r} has no columns that replication tells of")
     _refuse_no_identity(shape, shapes)
+    refuse_secured(shape)
     return shape
+
+
+def refuse_secured(shape: Shape) -> None:
+    """We would read some of its rows, and hear of changes to all of them."""
+    if shape.is_secured:
+        raise SourceError(secured_reason(shape.name), hint="connect as a role with BYPASSRLS: ALTER ROLE … BYPASSRLS")
+
+
+def secured_reason(name: str) -> str:
+    return f"row-level security of table {name} applies to the role that Headwater connects as: it hides rows"
 
 
 def _refuse_no_identity(shape: Shape, shapes: Mapping[int, Shape]) -> None:
@@ -226,13 +245,8 @@ def unidentified(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
     if not shape.identity_columns:
         return [shape]
     named = set(shape.identity_columns if shape.identity != "f" else shape.key)
-    leaves = [one for one in _below(shape, shapes) if one.kind == "r"]
+    leaves = [shapes[oid] for oid in sorted(shape.parts) if oid in shapes and shapes[oid].kind == "r"]
     return [one for one in leaves if one.identity != "f" and not (named and named <= set(one.identity_columns))]
-
-
-def _below(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
-    parts = [shapes[oid] for oid in sorted(shape.parts) if oid in shapes]
-    return [one for part in parts for one in (part, *_below(part, shapes))]
 
 
 def rows_about(db: Connection, shape: Shape) -> int | None:

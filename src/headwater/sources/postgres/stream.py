@@ -24,6 +24,7 @@ from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
 from headwater.sources.postgres.sessions import Sessions
 from headwater.sources.postgres.translating import Item, Look, Translation
+from headwater.sources.source import SchemaChange
 
 ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
 _NUDGE_S = 0.02
@@ -86,10 +87,17 @@ class Stream:
         with self.moved:
             self.translation.reported = max(self.translation.reported, position)
 
-    def give(self, items: list[Item]) -> None:
+    def give(self, items: Sequence[Item]) -> None:
         """More of them, from elsewhere, that come after all that were read so far."""
         with self.moved:
             self._waiting.extend(_Waiting(self.position + 1, item) for item in items)
+            self.moved.notify_all()
+
+    def give_first(self, items: Sequence[SchemaChange]) -> None:
+        """The ends of tables of which nothing that waits here may be told any more."""
+        with self.moved:
+            ends = [_Waiting(self.position + 1, replace(item, position=0)) for item in items]
+            self._waiting.extendleft(reversed(ends))
             self.moved.notify_all()
 
     def end(self, reason: str, after: int) -> list[Item]:

@@ -14,8 +14,11 @@ from headwater.sources.postgres.shape import Shape, qualified, quoted, read_shap
 
 _RIGHTS = """
 SELECT c.oid::int8, r.rolname, r.rolsuper, pg_has_role(%(user)s, c.relowner, 'USAGE'),
-       has_table_privilege(%(user)s, c.oid, 'SELECT'), has_schema_privilege(%(user)s, c.relnamespace, 'USAGE')
-FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = ANY (%(oids)s::int8[])
+       has_table_privilege(%(user)s, c.oid, 'SELECT'), has_schema_privilege(%(user)s, c.relnamespace, 'USAGE'),
+       c.relrowsecurity AND NOT (u.rolsuper OR u.rolbypassrls)
+           AND (c.relforcerowsecurity OR NOT pg_has_role(%(user)s, c.relowner, 'USAGE'))
+FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner CROSS JOIN pg_roles u
+WHERE c.oid = ANY (%(oids)s::int8[]) AND u.rolname = %(user)s
 """
 _UNIQUE = """
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -40,7 +43,10 @@ def tables(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
 
 
 def _together(count: int, ready: int) -> Finding:
-    needed, state = "each readable, owned, with a replica identity", State.FINE if ready == count else State.NOTE
+    needed, state = (
+        "each readable, with every row, owned, with a replica identity",
+        State.FINE if ready == count else State.NOTE,
+    )
     return Finding("tables", needed, f"{ready} of {count} ready", state)
 
 
@@ -48,7 +54,8 @@ def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> dict[int, lis
     """By table: those that are missing."""
     named = {shape.oid: shape for shape in shapes}
     found: dict[int, list[Finding]] = {}
-    for oid, owner, owner_is_super, owns, reads, enters in db.execute(_RIGHTS, {"user": user, "oids": list(named)}):
+    asked = {"user": user, "oids": list(named)}
+    for oid, owner, owner_is_super, owns, reads, enters, is_secured in db.execute(_RIGHTS, asked):
         shape = named[oid]
         found[oid] = [
             finding
@@ -56,6 +63,7 @@ def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> dict[int, lis
                 (enters, _ungranted(shape, "USAGE", f"SCHEMA {quoted(shape.schema)}", user)),
                 (reads, _ungranted(shape, "SELECT", qualified(shape), user)),
                 (owns, _not_owned(shape, owner, owner_is_super, user)),
+                (not is_secured, _secured(shape, user)),
             )
             if not has
         ]
@@ -79,6 +87,13 @@ def _not_owned(shape: Shape, owner: str, owner_is_super: bool, user: str) -> Fin
         "or connect as the owner",
         by_hand=True,
     )
+
+
+def _secured(shape: Shape, user: str) -> Finding:
+    """To see past policies is for an administrator to allow."""
+    found = f"row-level security applies to {user}: no live queries"
+    fix = f"ALTER ROLE {quoted(user)} BYPASSRLS"
+    return Finding(f"table {shape.name}", "every row of it", found, State.BAD, fix, "as a superuser", by_hand=True)
 
 
 def _kind(shape: Shape) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ columns that are new.
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +20,9 @@ from headwater.model.value import Row, Value
 from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import Committed
 from headwater.sources.postgres.captured import Captured, Held
-from headwater.sources.postgres.columnar import Followed, Odd, Unknown, fits, translated
-from headwater.sources.postgres.grounds import Grounds, shaken
+from headwater.sources.postgres.columnar import Followed, Odd, fits, translated
+from headwater.sources.postgres.continuity import Now, misfit, unsure
+from headwater.sources.postgres.grounds import Grounds, emptied, shaken
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.pgoutput import (
     UNCHANGED,
@@ -34,12 +36,20 @@ from headwater.sources.postgres.pgoutput import (
     Update,
 )
 from headwater.sources.postgres.plain import EPOCH_S, Plain
-from headwater.sources.postgres.shape import Field, Shape, column_of, table_name
+from headwater.sources.postgres.shape import Shape, column_of, table_name
 from headwater.sources.postgres.types import BUILT_IN, Parse, Types, Unreadable
 from headwater.sources.source import SchemaChange
 
 Item = Transaction | SchemaChange
 Look = Callable[[int], tuple[Shape | None, Types]]  # oid → shape now, all types
+
+
+class UnknownRow(SourceError):
+    """A change that cannot be applied: its table is read anew, others go on."""
+
+    def __init__(self, capture: Captured) -> None:
+        super().__init__(f"a row of table {capture.table.name} changed that is not among those we know")
+        self.capture = capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +60,21 @@ class _Known:
     parsers: tuple[Parse, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """A table as the stream or the catalog has it: its columns, and those that its old images have."""
-
-    name: str
-    names: Sequence[str]
-    types: Sequence[int]
-    identity: Sequence[str]
-
-
 @dataclass(slots=True)
 class Translation:
     """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
-    catalog."""
+    catalog. `truncated` are the transactions that emptied a partitioned table and left it so, by oid."""
 
     keeping: Keeping
     look: Look
     reported: int
     waiting: dict[int, list[tuple[int, Relation | Insert | Update | Delete | Truncate]]] = field(default_factory=dict)
     heard_ddl: bool = False
+    truncated: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     _known: dict[int, _Known] = field(default_factory=dict)
     _types: Types = BUILT_IN
     _written: dict[tuple[int, bytes], Held] = field(default_factory=dict)
+    _emptied: set[int] = field(default_factory=set)  # partitioned tables that the transaction at hand truncates
 
     def places(self, committed: Committed) -> Iterator[tuple[Captured, list[Value]]]:
         """What names the rows that the transaction changes, as far as its shapes are known."""
@@ -99,6 +101,10 @@ class Translation:
                     changes += self._said(said, committed.position)
                 except Unreadable as error:
                     items.append(self._unreadable(said, error, committed.position))
+                except UnknownRow as unknown:
+                    items.append(self._lost(unknown.capture, unknown.message, committed.position))
+        if self._emptied:
+            self._note_truncated(committed)
         self._keep(committed.position)
         self.reported = committed.position
         kept = _in_shape(changes, items) if items else changes
@@ -113,8 +119,6 @@ class Translation:
             done = translated(plain, tables, after)
         except Unreadable:
             raise Odd from None  # row by row it is found which
-        except Unknown as unknown:
-            raise _unknown_row(self.keeping.captures[unknown.oid]) from None
         positions = done.stretch.positions
         if positions:
             self.keeping.write_runs(positions[0], positions[-1], done.runs)
@@ -158,20 +162,35 @@ class Translation:
         self.keeping.drop(position, capture.oid)
         return SchemaChange(self.reported, capture.table, None, reason)
 
+    def _lost(self, capture: Captured, reason: str, position: int) -> SchemaChange:
+        """From the transaction at `position` on, until it is captured anew."""
+        return replace(self.ended(capture, reason, position), lost=True)
+
     def fitted(self, shape: Shape, position: int) -> list[SchemaChange]:
         """What the catalog has of a captured table, where everything up to `position` was reported."""
         capture = self.keeping.captures[shape.oid]
         names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
-        told = self._reshaped(capture, _Now(shape.name, names, types, shape.identity_columns), shape, position)
+        told = self._reshaped(capture, Now(shape.name, names, types, shape.identity_columns), shape, position)
         return told or self._grounded(capture, shape.grounds, position)
 
     def _grounded(self, capture: Captured, grounds: Grounds, position: int) -> list[SchemaChange]:
         reason = shaken(capture.table, capture.grounds, grounds)
         if reason is not None:
             return [self.ended(capture, reason, position)]
+        if emptied(capture.grounds, grounds, self.truncated[capture.oid]):
+            return [self._lost(capture, f"a partition of table {capture.table.name} was truncated or packed", position)]
         if grounds != capture.grounds:
             self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=grounds))
+        self.truncated[capture.oid] -= set(grounds.touched.values())
         return []
+
+    def _note_truncated(self, committed: Committed) -> None:
+        """Where more was said of a table after that, its partitions may have been truncated in between."""
+        last = {oid: said for said in committed.said if not isinstance(said, Relation | Emitted) for oid in _oids(said)}
+        for oid in self._emptied:
+            if isinstance(last[oid], Truncate):
+                self.truncated[oid].add(committed.xid)
+        self._emptied = set()
 
     def _keep(self, position: int) -> None:
         self.keeping.write(position, self._written)
@@ -214,7 +233,7 @@ class Translation:
         row = self._row(said.oid, said.new, None)
         held = self._held(capture, capture.named(row))
         if held is None:
-            raise _unknown_row(capture)
+            raise UnknownRow(capture)
         self._written[said.oid, capture.key(row)] = Held(row, 1)
         before = held.row if len(held.row) == len(row) else capture.padded(held.row)
         return (Change(capture.table.name, before, row),)
@@ -223,6 +242,8 @@ class Translation:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
         if capture is None:
             return []
+        if capture.grounds.files:
+            self._emptied.add(oid)
         rows = {(oid, capture.key(held.row)): held for held in self.keeping.all(capture)}
         rows |= {key: held for key, held in self._written.items() if key[0] == oid}
         self._written |= {key: Held(held.row, 0) for key, held in rows.items()}
@@ -255,7 +276,7 @@ class Translation:
         named = [_value(cells[place], parsers[place]) for place in capture.identity]
         held = self._held(capture, named)
         if held is None:
-            raise _unknown_row(capture)
+            raise UnknownRow(capture)
         return capture.padded(held.row)
 
     def _held(self, capture: Captured, named: Sequence[Value]) -> Held | None:
@@ -304,11 +325,11 @@ class Translation:
             [column.name for column in relation.columns],
             [one.name for one in relation.columns if one.is_key],
         )
-        now = _Now(table_name(relation.schema, relation.name), names, types, identity)
+        now = Now(table_name(relation.schema, relation.name), names, types, identity)
         return self._reshaped(capture, now, shape, position)
 
-    def _reshaped(self, capture: Captured, now: _Now, shape: Shape | None, position: int) -> list[SchemaChange]:
-        reason = _misfit(capture, now, shape)
+    def _reshaped(self, capture: Captured, now: Now, shape: Shape | None, position: int) -> list[SchemaChange]:
+        reason = misfit(capture, now, shape)
         if reason is not None:
             return [self.ended(capture, reason, position)]
         wider = len(now.names) > len(capture.table.columns)
@@ -322,7 +343,7 @@ class Translation:
         fields = {one.name: one for one in shape.fields} if shape is not None else {}
         grounds = shape.grounds if shape is not None else Grounds(file=-1)
         reason = shaken(table, capture.grounds, grounds) if shape is not None else None
-        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and _unsure(fields.get(name))]
+        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and unsure(fields.get(name))]
         if reason is not None or lost:
             rewritten = f"table {table.name} was rewritten with another column {' and '.join(lost)}"
             return self.ended(capture, reason or rewritten, position)
@@ -332,7 +353,8 @@ class Translation:
         ]
         after = replace(table, columns=(*table.columns, *added), schema_id=table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
-        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, grounds)
+        kept = msgspec.structs.replace(grounds, files=capture.grounds.files, touched=capture.grounds.touched)
+        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, kept)
         if table.key:
             self.keeping.reshape(position, wider)
         else:
@@ -346,26 +368,8 @@ class Translation:
         self.keeping.rewrite(position, wider, rows)
 
 
-def _misfit(capture: Captured, now: _Now, shape: Shape | None) -> str | None:
-    """Why what we keep of a table cannot go on as the table is now; columns may have been added behind its own. While
-    it has no replica identity only inserts can come: to end it then is for `Watch`, which also unpublishes it."""
-    table, width = capture.table, len(capture.table.columns)
-    if now.name != table.name:
-        return f"table {table.name} was renamed to {now.name}"
-    if tuple(now.names[:width]) != table.names or tuple(now.types[:width]) != capture.types:
-        return column_reason(table, now.names, capture.types, now.types)
-    if shape is not None and shape.key != table.key:
-        return f"table {table.name} has another primary key"
-    if now.identity and not {table.names[place] for place in capture.identity} <= set(now.identity):
-        return f"table {table.name} has another replica identity"
-    return None
-
-
-def _unknown_row(capture: Captured) -> SourceError:
-    return SourceError(
-        f"a row of {capture.table.name} changed that is not among those we know",
-        hint="start again with a fresh data directory",
-    )
+def _oids(said: Insert | Update | Delete | Truncate) -> tuple[int, ...]:
+    return said.oids if isinstance(said, Truncate) else (said.oid,)
 
 
 def _value(cell: Cell, parse: Parse) -> Value:
@@ -385,16 +389,3 @@ def _wide(row: Row | None, table: Table | None) -> Row | None:
     if row is None or table is None:
         return row
     return row + tuple(column.default for column in table.columns[len(row) :])
-
-
-def _unsure(field: Field | None) -> bool:
-    """Of a column of a table that was rewritten: its older rows may hold anything."""
-    return field is None or (field.has_default and not field.has_missing)
-
-
-def column_reason(table: Table, names: Sequence[str], before: Sequence[int], after: Sequence[int]) -> str:
-    there = dict(zip(names, after, strict=True))
-    gone = next(
-        (name for name, type in zip(table.names, before, strict=True) if there.get(name) != type), table.names[-1]
-    )
-    return f"column {gone} of table {table.name} was renamed, dropped or given another type"

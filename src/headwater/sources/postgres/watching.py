@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.captured import Captured
+from headwater.sources.postgres.grounds import read_files
 from headwater.sources.postgres.publishing import lack, published, unpublish
 from headwater.sources.postgres.sessions import Connection, Sessions
-from headwater.sources.postgres.shape import Shape, read_shapes
+from headwater.sources.postgres.shape import Shape, read_shapes, secured_reason
 from headwater.sources.postgres.stream import Stream
-from headwater.sources.postgres.translating import Item
-from headwater.sources.source import Lost
+from headwater.sources.source import Lost, SchemaChange
 
 LOOK_S = 1.0
 
@@ -49,7 +49,23 @@ class Watch:
         """The stream is past the place of the last look."""
         return self._found is not None and stream.position >= self._found.position
 
-    def news(self, stream: Stream, now: Callable[[Connection], int]) -> list[Item]:
+    def looks_now(self) -> bool:
+        """At the catalog, with the next news; False where what it found waits for the stream."""
+        self._look_at_s = 0.0
+        return self._found is None
+
+    def finds_other_files(self, stream: Stream) -> bool:
+        """Whether partitions have other files than those we know. Cheap; nothing where no table has partitions."""
+        with stream.moved:
+            known = {one.oid: one.grounds.files for one in stream.translation.keeping.captures.values()}
+        partitioned = [oid for oid, files in known.items() if files]
+        if not partitioned:
+            return False
+        with self._sessions.lent() as db:
+            files, _ = read_files(db, partitioned)
+        return any(files[oid] != known[oid] for oid in partitioned)
+
+    def news(self, stream: Stream, now: Callable[[Connection], int]) -> list[SchemaChange]:
         if self._heard(stream):
             self._look_at_s = 0.0
         if self._found is None and time.monotonic() >= self._look_at_s:
@@ -92,7 +108,7 @@ class Watch:
             return _Found(asked, now(db), shapes, there)
 
 
-def _compared(stream: Stream, capture: Captured, found: _Found) -> list[Item]:
+def _compared(stream: Stream, capture: Captured, found: _Found) -> list[SchemaChange]:
     position, reason = found.position + 1, _reason(capture, found)
     if reason is not None:
         ended = stream.translation.ended(capture, reason, position)
@@ -111,6 +127,8 @@ def _reason(capture: Captured, found: _Found) -> str | None:
         return f"table {name} has no replica identity any more"
     if shape.parts != capture.parts:
         return f"partitions of table {name} were attached or detached"
+    if shape.is_secured:
+        return secured_reason(name)
     return None
 
 
