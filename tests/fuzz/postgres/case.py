@@ -64,16 +64,19 @@ class Table:
     def kinds(self) -> set[str]:
         return {column.kind for column in self.columns}
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self._part(name) for name in ("low", "high")) if self.parted else ()
+
     def created(self) -> Iterator[str]:
         schema, _, _ = self.name.rpartition(".")
         if schema:
             yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
         every = ", ".join([*map(_defined, self.columns), *self._constraints()])
         yield f"CREATE TABLE {self.name} ({every}){' PARTITION BY RANGE (id)' if self.parted else ''}"
-        parts = [self._part(name) for name in ("low", "high")] if self.parted else []
-        for part, bounds in zip(parts, ("MINVALUE) TO (3", "3) TO (MAXVALUE"), strict=False):
+        for part, bounds in zip(self.parts, ("MINVALUE) TO (3", "3) TO (MAXVALUE"), strict=False):
             yield f"CREATE TABLE {part} PARTITION OF {self.name} FOR VALUES FROM ({bounds})"
-        for name in (self.name, *parts) if self.full or not self.key else ():
+        for name in (self.name, *self.parts) if self.full or not self.key else ():
             yield f"ALTER TABLE {name} REPLICA IDENTITY FULL"
 
     def _constraints(self) -> Iterator[str]:

@@ -135,7 +135,7 @@ class Drawing:
         if draw < 0.35:
             return replace(self._insert(table), undone=undone)
         if draw < 0.36:
-            return Action("TRUNCATE", table.name, undone=undone)
+            return Action("TRUNCATE", self._pick([table.name, *table.parts]), undone=undone)
         where, most = self._where(table), self.random.choice((1, 1, 1, 2, 3))
         if draw < 0.52:
             return Action("DELETE", table.name, "", where, most, undone)

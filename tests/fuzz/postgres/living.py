@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import headwater
@@ -56,10 +57,11 @@ class Life:
         writing.join()
         end = db.position()
         assert marker.wait(end, timeout=_PATIENCE_S), "the log never got to the end"
-        for _, one in self.watched:
+        for _, one in list(self.watched):
             with contextlib.suppress(headwater.HeadwaterError):  # closed: its troubles say why
                 assert one.live.wait(end, timeout=_PATIENCE_S) or one.troubles, f"never right again: {one.sql}"
-            one.until = end
+        for _, one in self.watched:
+            one.until = end if one.until is None else one.until
 
     def _mark(self, emission: Emission | None) -> None:
         if emission is not None:
@@ -76,4 +78,8 @@ class Life:
             return
         planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
         kept = planned if planned.strategy == "incremental" else None
-        self.watched.append((query, Watched(query.sql, live, kept, db.position())))
+        self._began(query, Watched(query.sql, live, kept, db.position(), partial(self._began, query)))
+
+    def _began(self, query: Query, watched: Watched) -> None:
+        """Once, or again where PostgreSQL does not tell what became of a partition."""
+        self.watched.append((query, watched))

@@ -86,7 +86,10 @@ class Follower:
             self._compare(scratch, "before the first commit")
 
     def follow(self, position: int, after: float, scratch: Connection) -> None:
-        """The rows are those of the commit at `position`, until the one at `after`."""
+        """The rows are those of the commit at `position`, until the one at `after`; or until it had to begin again."""
+        until = self.watched.until
+        if until is not None and position > until:
+            return
         if self.watched.planned is None:
             self._follow_answers(position, after, scratch)
         elif position >= self.watched.began:
