@@ -64,17 +64,12 @@ def test_rows_are_those_of_the_database_after(
     origin: Any, alter: str, with_writes: bool, tmp_path: Path, servers: Servers
 ) -> None:
     with origin(tmp_path, servers) as (url, connect), closing(connect()) as there:
-        quote = "json_quote(v)" if origin is _sqlite else "quote_literal(v)"
-        for table in TABLES:
-            there.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, v INTEGER, spare TEXT)")
-            there.execute(f"INSERT INTO {table} (id, v) VALUES (1, 10), (2, 20), (3, 20)")
+        quote = _prepared(origin, there)
         opened = partial(headwater.connect, url, runner="inline", data_dir=tmp_path / "data")
         with opened() as db:
             on_it, on_other = ([_live(db, sql, table, quote) for sql in STRATEGIES] for table in ("t", "other"))
             _altered(there, ALTERED[alter][origin is _postgres].split("; "), with_writes)
-            if (
-                alter != "add"
-            ):  # what ends, or begins anew, does so in its own time: the rows shown are right before too
+            if alter != "add":  # they end, or begin anew, in their own time: the rows shown are right before that too
                 eventually(lambda: all(live.state == "closed" or live.resyncs for live in on_it))
             _settled(there, on_it, may_end=alter != "add")
             _settled(there, on_other, may_end=False)
@@ -83,6 +78,35 @@ def test_rows_are_those_of_the_database_after(
         _written(there, 60)
         with opened() as db:
             _followed(db, there, quote)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alter", ALTERED)
+@pytest.mark.parametrize("origin", [_sqlite, _postgres], ids=["sqlite", "postgres"])
+def test_rows_are_those_of_the_database_after_it_was_altered_while_we_were_away(
+    origin: Any, alter: str, tmp_path: Path, servers: Servers
+) -> None:
+    """A query that is asked for before we noticed may end, with the reason; who asks again is answered."""
+    with origin(tmp_path, servers) as (url, connect), closing(connect()) as there:
+        quote = _prepared(origin, there)
+        with headwater.connect(url, runner="inline", data_dir=tmp_path / "data") as db:
+            for table in ("t", "other"):
+                _settled(there, [_live(db, sql, table, quote) for sql in STRATEGIES], may_end=False)
+        _altered(there, ALTERED[alter][origin is _postgres].split("; "), with_writes=True)
+        with headwater.connect(url, runner="inline", data_dir=tmp_path / "data") as db:
+            early = [_live(db, sql, table, quote) for table in TABLES for sql in STRATEGIES]
+            _settled(there, early, may_end=True)
+            _written(there, 50)
+            _settled(there, early, may_end=True)
+            _followed(db, there, quote)
+
+
+def _prepared(origin: Any, there: Any) -> str:
+    """The tables, and a function that only the database knows."""
+    for table in TABLES:
+        there.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, v INTEGER, spare TEXT)")
+        there.execute(f"INSERT INTO {table} (id, v) VALUES (1, 10), (2, 20), (3, 20)")
+    return "json_quote(v)" if origin is _sqlite else "quote_literal(v)"
 
 
 def _live(db: headwater.Database, sql: str, table: str, quote: str) -> headwater.LiveResult:
