@@ -131,9 +131,8 @@ def test_a_partition_that_goes_ends_its_table(source: PostgresSource, db: Db, st
         "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (2) TO (4)",
     )
     db.execute("UPDATE t SET id = 3 WHERE id = 1")
-    (moved,) = [
-        one for item in drained(source, replica.position) if isinstance(item, Transaction) for one in [item.changes]
-    ]
+    told = [item for item in drained(source, replica.position) if isinstance(item, Transaction)]
+    (moved,) = [item.changes for item in told if item.changes]  # another may only tell how far the log is
     assert moved == (Change("t", (1, "x"), None), Change("t", None, (3, "x")))
     db.execute(statement.encode())
     (end,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
