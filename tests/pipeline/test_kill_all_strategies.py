@@ -6,6 +6,7 @@ before it. The server is stopped, looked at, and goes on where it is not so."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -82,7 +83,7 @@ class Load:
         self._thread.join()
 
 
-def _fill(db: Any) -> None:
+def fill(db: Any) -> None:
     for statement in SCHEMA:
         db.execute(statement)
     for account in range(1, ACCOUNTS + 1):
@@ -117,19 +118,19 @@ def test_after_kills_every_strategy_has_the_rows_of_the_database(origin: Any, tm
     moments = random.Random(3)
     with origin(tmp_path, servers) as (url, connect, quote):
         with closing(connect()) as db:
-            _fill(db)
+            fill(db)
         with served(url, tmp_path / "data", runner="inline") as server, headwater.connect(server.url) as ours:
             lives = {sql.format(quote=quote): strategy for sql, strategy in QUERIES.items()}
             watched = {sql: Watched(ours.query(sql, live=True), strategy) for sql, strategy in lives.items()}
             load = Load(connect)
             try:
                 for kill in range(KILLS):
-                    _until_all_move(watched)
+                    until_all_move(watched)
                     time.sleep(moments.uniform(0.0, 0.5))
                     if kill % 2 == 0:
                         _stop_at_an_old_answer(server, Layout(tmp_path / "data").log, moments)
                     kill_server(server)
-                _until_all_move(watched)
+                until_all_move(watched)
             finally:
                 load.stop()
             position = ours.position()
@@ -137,6 +138,51 @@ def test_after_kills_every_strategy_has_the_rows_of_the_database(origin: Any, tm
                 assert one.live.wait(position), f"{one.live.sql}: {one.live.state}, {one.live.reason}"
             for sql, one in watched.items():
                 one.check(connect, sql)
+
+
+class Enduring(Load):
+    """Goes on with a new connection when the database went away; the transaction it was in may have been committed."""
+
+    def _run(self) -> None:
+        turns = itertools.count()
+        while not self._stop.wait(0.005):
+            with contextlib.suppress(psycopg.OperationalError), closing(self.connect()) as db:
+                while not self._stop.wait(0.005):
+                    self._moved(db, next(turns))
+
+
+@pytest.mark.timeout(900)
+def test_after_crashes_of_the_database_every_strategy_has_its_rows(tmp_path: Path, servers: Servers) -> None:
+    moments, database = random.Random(4), servers[VERSIONS[-1]]
+    with _postgres(tmp_path, servers) as (url, connect, quote):
+        with closing(connect()) as db:
+            fill(db)
+        with headwater.connect(url, runner="inline", data_dir=tmp_path / "data") as ours:
+            lives = {sql.format(quote=quote): strategy for sql, strategy in QUERIES.items()}
+            watched = {sql: Watched(ours.query(sql, live=True), strategy) for sql, strategy in lives.items()}
+            load = Enduring(connect)
+            try:
+                for _ in range(KILLS):
+                    until_all_move(watched)
+                    time.sleep(moments.uniform(0.0, 0.5))
+                    database.stop(signal.SIGQUIT)
+                    eventually(lambda: all(one.live.state == "stale" for one in watched.values()))
+                    database.start()
+                until_all_move(watched)
+            finally:
+                load.stop()
+            position = eventually(lambda: _position(ours))
+            for sql, one in watched.items():
+                assert one.live.wait(position), f"{sql}: {one.live.state}, {one.live.reason}"
+                eventually(lambda one=one: one.live.state == "ready")
+                one.check(connect, sql)
+
+
+def _position(db: headwater.Database) -> int | None:
+    """None over a connection that the crash has cut."""
+    with contextlib.suppress(headwater.SourceError):
+        return db.position()
+    return None
 
 
 class Watched:
@@ -182,7 +228,7 @@ def _stop_at_an_old_answer(server: Served, log: Path, moments: random.Random) ->
         eventually(stopped)
 
 
-def _until_all_move(watched: dict[str, Watched]) -> None:
+def until_all_move(watched: dict[str, Watched]) -> None:
     """A kill tells something only where every query was being followed."""
     before = {sql: one.emissions for sql, one in watched.items()}
     eventually(lambda: all(one.emissions > before[sql] + 3 for sql, one in watched.items()))
