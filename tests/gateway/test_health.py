@@ -154,7 +154,7 @@ def test_a_database_that_is_stopped_is_told_until_it_is_back(servers: Servers, t
 def test_changes_that_wait_too_long_are_told_and_their_lag_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = replace(DEFAULT, stale_ms=1)
+    limits = replace(DEFAULT, stale_ms=2_000)
     held, take = threading.Event(), Cell._take
     monkeypatch.setattr(Cell, "_take", lambda cell, records: held.wait() and take(cell, records))
     held.set()
@@ -174,6 +174,22 @@ def test_changes_that_wait_too_long_are_told_and_their_lag_grows(
             held.set()
         becomes_ready(here.db, here, position)
         assert here.db.status()["lag_ms"] == 0
+
+
+def test_a_database_that_neither_answers_nor_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, held = replace(DEFAULT, stale_ms=2_000), threading.Event()
+    with place("ws", tmp_path / "data", url=f"sqlite:///{tmp_path / 'a.db'}", limits=limits) as here:
+        for statement in CREATE:
+            here.write(statement)
+        here.db.query(SQL, live=True)
+        changes = here.server.pipeline.source.changes
+        with monkeypatch.context() as patch:
+            patch.setattr(here.server.pipeline.source, "changes", lambda *asked: held.wait() and changes(*asked))
+            try:
+                becomes_stale(here.db, here, "without an end")
+            finally:
+                held.set()
+        becomes_ready(here.db, here, here.write("UPDATE t SET n = n + 1"))
 
 
 def test_only_the_query_that_the_database_does_not_answer_is_stale(

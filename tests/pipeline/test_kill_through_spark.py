@@ -1,5 +1,5 @@
-"""Law 7 through Spark, with every strategy live at once: server, JVM and worker are killed at random moments under load,
-in a random order. Clients resume, nothing is lost, nothing is applied twice, and nothing outlives the server."""
+"""Law 7 through Spark, with every strategy live at once: server, JVM and worker are killed at random moments under
+load, in a random order. Clients resume, nothing is lost, nothing is applied twice, and nothing outlives the server."""
 
 from __future__ import annotations
 

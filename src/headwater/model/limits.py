@@ -68,7 +68,7 @@ class Limits:
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
     slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries begin anew
-    stale_ms: int = 10_000  # that a logged change waits for its delivery; live queries are stale until it is over
+    stale_ms: int = 10_000  # without an answer of the database, or that a change waits; then live queries are stale
     heartbeat_ms: int = 1_000  # progress is sent no later
 
 

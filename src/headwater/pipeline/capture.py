@@ -55,6 +55,7 @@ class Capture:
         self.transactions = 0
         self._unsettled = 0  # changes
         self.failure: str | None = None
+        self._turned_at = time.monotonic()
         self.backlog = Backlog(log.next_offset - 1, time.time())
         self.tables: dict[str, Table] = {}
         self.lock = threading.Lock()
@@ -95,6 +96,7 @@ class Capture:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self._turned_at = time.monotonic()
             try:
                 self.take(self._source.changes(self.position, _WAIT_S))
                 self.failure = None
@@ -103,6 +105,14 @@ class Capture:
             except Exception as error:
                 _log.exception("capture failed and tries again")
                 self._failed(repr(error))
+
+    @property
+    def stall(self) -> str | None:
+        """A database that neither answers nor refuses, or a transaction that takes long: nothing comes meanwhile."""
+        most_s = self._limits.stale_ms / 1000
+        if not self.thread.is_alive() or time.monotonic() - self._turned_at <= most_s:
+            return None
+        return f"the database has been read for more than {most_s:g} s without an end"
 
     def _failed(self, reason: str) -> None:
         if self.failure != reason:

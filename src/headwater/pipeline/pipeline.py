@@ -155,7 +155,7 @@ class Pipeline:
     def failure(self) -> str | None:
         """Why changes do not reach subscribers just now, if so: what is told everywhere, in the same words."""
         threads = (self.capture.thread, *self._requery.threads, self._retention.thread, *self.runner.threads)
-        return self.capture.failure or self.runner.failure or first_failure(threads)
+        return self.capture.failure or self.capture.stall or self.runner.failure or first_failure(threads)
 
     @property
     def unanswered(self) -> Mapping[int, str]:
