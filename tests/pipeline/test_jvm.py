@@ -19,7 +19,7 @@ from headwater.client.database import Database
 from headwater.client.embedded import Embedded
 from headwater.gateway.server import Server
 from headwater.model.limits import DEFAULT
-from tests.support.processes import ROOT, Served, descendants, eventually, jvm_of, served
+from tests.support.processes import ROOT, Served, descendants, eventually, jvm_of, parent_of, served
 
 RESTART_S = 600.0  # of a JVM, on a machine that is busy with other things
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -93,9 +93,8 @@ def test_a_jvm_that_is_killed_is_started_again_and_nothing_outlives_the_server(s
 
 def kill_daemon(server: Served) -> None:
     """The parent of Spark's Python workers, with them."""
-    [jvm, before] = [jvm_of(server.pid), server.status()["cells"][0]["pid"]]
-    [daemon] = [pid for pid in descendants(server.pid) if pid not in (jvm, before)]
-    os.kill(daemon, signal.SIGKILL)
+    before = server.status()["cells"][0]["pid"]
+    os.kill(parent_of(before), signal.SIGKILL)
     eventually(lambda: server.status()["cells"][0]["pid"] != before)
 
 

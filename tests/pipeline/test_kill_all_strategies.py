@@ -133,11 +133,7 @@ def test_after_kills_every_strategy_has_the_rows_of_the_database(origin: Any, tm
                 until_all_move(watched)
             finally:
                 load.stop()
-            position = ours.position()
-            for one in watched.values():
-                assert one.live.wait(position), f"{one.live.sql}: {one.live.state}, {one.live.reason}"
-            for sql, one in watched.items():
-                one.check(connect, sql)
+            check_all(watched, ours.position(), connect)
 
 
 class Enduring(Load):
@@ -171,11 +167,8 @@ def test_after_crashes_of_the_database_every_strategy_has_its_rows(tmp_path: Pat
                 until_all_move(watched)
             finally:
                 load.stop()
-            position = eventually(lambda: _position(ours))
-            for sql, one in watched.items():
-                assert one.live.wait(position), f"{sql}: {one.live.state}, {one.live.reason}"
-                eventually(lambda one=one: one.live.state == "ready")
-                one.check(connect, sql)
+            check_all(watched, eventually(lambda: _position(ours)), connect)
+            eventually(lambda: all(one.live.state == "ready" for one in watched.values()))
 
 
 def _position(db: headwater.Database) -> int | None:
@@ -205,6 +198,13 @@ class Watched:
             names = [column[0] for column in cursor.description]
             expected = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         assert same_rows(self.live.rows, expected, "LIMIT" in sql), f"{sql}: {unlike(self.live.rows, expected)}"
+
+
+def check_all(watched: dict[str, Watched], position: int, connect: Connect) -> None:
+    for one in watched.values():
+        assert one.live.wait(position), f"{one.live.sql}: {one.live.state}, {one.live.reason}"
+    for sql, one in watched.items():
+        one.check(connect, sql)
 
 
 def _stop_at_an_old_answer(server: Served, log: Path, moments: random.Random) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import headwater
 from tests.pipeline.test_faults import kill_server, kill_worker
-from tests.pipeline.test_kill_all_strategies import QUERIES, Load, Watched, fill, until_all_move
+from tests.pipeline.test_kill_all_strategies import QUERIES, Load, Watched, check_all, fill, until_all_move
 from tests.support.processes import Served, descendants, eventually, jvm_of, served
 
 ROUNDS = max(1, int(os.environ.get("HEADWATER_KILLS", "5")) // 5)
@@ -54,11 +54,7 @@ def test_after_kills_of_any_part_every_strategy_has_the_rows_of_the_database(tmp
             until_all_move(watched)
         finally:
             load.stop()
-        position = ours.position()
-        for one in watched.values():
-            assert one.live.wait(position), f"{one.live.sql}: {one.live.state}, {one.live.reason}"
-        for sql, one in watched.items():
-            one.check(connect, sql)
+        check_all(watched, ours.position(), connect)
         started = descendants(server.pid)
         os.kill(jvm_of(server.pid), signal.SIGKILL)
         server.terminate()

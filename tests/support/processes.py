@@ -137,11 +137,15 @@ def descendants(pid: int) -> dict[int, str]:
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit():
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = parent_of(int(entry.name))
     found, new = {pid}, {pid}
     while new := {child for child, parent in parents.items() if parent in new}:
         found |= new
     return {one: command for one in found - {pid} if (command := _command(one))}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _command(pid: int) -> str:
