@@ -17,8 +17,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import headwater
+from headwater.gateway.outbox import Outbox
 from headwater.gateway.serving import listen
-from headwater.gateway.socket import Outbox
 from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
 from tests.support.looping import run

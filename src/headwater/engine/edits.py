@@ -286,7 +286,9 @@ class _Reader:
         for place, (instance, tx, kind, *_) in enumerate(self._fixed):
             self._places[instance, tx, kind == RESULT].append(place)
         count = len(names)
-        self._old, self._new = (_rows(edits, start, start + count, names) for start in (_FIXED, _FIXED + count))
+        updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
+        self._old = _rows(edits, _FIXED, _FIXED + count, names) if updates else []
+        self._new = _rows(edits, _FIXED + count, _FIXED + 2 * count, names)
 
     def emission(self, entry: Entry) -> Result | Diff:
         whole = entry.kind == "result"

@@ -70,6 +70,8 @@ class Hub:
         self.subscriptions = self.sessions_moved = self._expired = 0
         self._broken: set[int] = set()
         self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
+        self._moved = threading.Condition()
+        self._stuck_at: int | None = None
         self._stop = threading.Event()
         self._thread = VitalThread("headwater-hub", self._run)
         self.threads = (self._thread, self._renewing.thread)
@@ -229,6 +231,21 @@ class Hub:
         if not others:
             del self._by_instance[instance]
 
+    def settle(self, timeout_s: float) -> bool:
+        """Waits until the cells have taken all that is in the log now; not for one that stood still the last time and
+        still does."""
+        last = self._pipeline.log_offset - 1
+        with self._moved:
+            if self._slowest == self._stuck_at:
+                return False
+            settled = self._moved.wait_for(lambda: self._slowest >= last, timeout_s)
+            self._stuck_at = None if settled else self._slowest
+        return settled
+
+    @property
+    def _slowest(self) -> int:
+        return min(cell.to for cell in self.cells)
+
     @property
     def delivered(self) -> int:
         """The log offset up to which every cell's emissions have been handed over."""
@@ -300,6 +317,9 @@ class Hub:
             self._expire()
             for number in self._pipeline.runner.broken.keys() - self._broken:
                 self._break(number, self._pipeline.runner.broken[number])
+        if taken:
+            with self._moved:
+                self._moved.notify_all()
         return taken > 0
 
     def _read(self, number: int, cell: CellProgress) -> int:

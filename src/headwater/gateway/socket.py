@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 from weakref import WeakValueDictionary
@@ -21,15 +20,17 @@ from weakref import WeakValueDictionary
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from headwater.gateway.allowance import Allowance
+from headwater.gateway.outbox import Bodies, Data, Outbox
 from headwater.gateway.server import Server
 from headwater.gateway.session import Joining
 from headwater.gateway.window import Resume
 from headwater.gateway.workers import Together, Workers
-from headwater.model.emission import Emission
+from headwater.model.emission import Emission, Result
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
+from headwater.pipeline.yielding import yielding
 from headwater.plan.planner import Planned
-from headwater.protocol.emissions import encode_body, kind_of, with_id
+from headwater.protocol.emissions import kind_of, with_id
 from headwater.protocol.messages import (
     Closed,
     Error,
@@ -47,84 +48,14 @@ from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSe
 from headwater.protocol.values import from_wire
 
 _SLOW = 4408
+_LONG_SQL = 4 << 10
+_SETTLE_S = 0.25  # for a cell that does not come along: then others need not wait for it either
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
 _FAREWELL_S = 1.0
+_MANY_VALUES = 10_000  # of a result; encoding so many takes milliseconds
+_VALUE_BYTES = 8  # about as many on the wire
 _PATIENCE_HEARTBEATS = 10
 _log = logging.getLogger("headwater.socket")
-
-
-class Bodies:
-    """The encoded body of the last few emissions: encoded once, sent to all."""
-
-    def __init__(self, most: int = 256) -> None:
-        self._encoded: dict[int, tuple[Emission, bytes]] = {}
-        self._most = most
-
-    def of(self, emission: Emission) -> bytes:
-        found = self._encoded.get(id(emission))
-        if found is not None and found[0] is emission:
-            return found[1]
-        body = encode_body(emission)
-        if len(self._encoded) >= self._most:
-            self._encoded.clear()
-        self._encoded[id(emission)] = (emission, body)
-        return body
-
-
-class Outbox:
-    """Messages on their way to one socket, bounded in bytes; filled by any thread, emptied by the event loop.
-
-    At the limit it is *flooded*: what a fresh result makes up for is dropped, and goes on being dropped until `renew`.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, bytes_max: int) -> None:
-        self._loop, self._bytes_max = loop, bytes_max
-        self._lock = threading.Lock()
-        self._messages: deque[tuple[bytes, bool]] = deque()
-        self._bytes = self._largest = 0
-        self._filled = asyncio.Event()
-        self.flooded_at: float | None = None
-
-    @property
-    def hopeless(self) -> bool:
-        """Even what nothing makes up for is too much."""
-        return self.flooded_at is not None and self._bytes > self._bytes_max
-
-    def put(self, data: bytes, *, renewable: bool = False) -> None:
-        with self._lock:
-            if renewable and self.flooded_at is not None:
-                return
-            self._messages.append((data, renewable))
-            self._bytes += len(data)
-            self._largest = max(self._largest, len(data))
-            if self._bytes - self._largest > self._bytes_max:  # one message always fits
-                self._flood()
-
-    def _flood(self) -> None:
-        self.flooded_at = self.flooded_at or time.monotonic()
-        self._messages = deque(message for message in self._messages if not message[1])
-        self._bytes, self._largest = sum(len(data) for data, _ in self._messages), 0
-
-    def renew(self) -> None:
-        with self._lock:
-            self.flooded_at = None
-
-    def ring(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and so is the socket
-            self._loop.call_soon_threadsafe(self._filled.set)
-
-    async def take(self) -> list[bytes]:
-        await self._filled.wait()
-        self._filled.clear()
-        return self.taken()
-
-    def taken(self) -> list[bytes]:
-        """What is there now."""
-        with self._lock:
-            taken = [data for data, _ in self._messages]
-            self._messages.clear()
-            self._bytes = self._largest = 0
-        return taken
 
 
 class SocketSink:
@@ -141,7 +72,14 @@ class SocketSink:
         self.is_quiet = True  # no progress since the last heartbeat
 
     def emit(self, subscription: str, emission: Emission) -> None:
-        self._outbox.put(with_id(kind_of(emission), subscription, self._bodies.of(emission)), renewable=True)
+        """A large result is encoded when it is sent: the hub's thread serves others, too."""
+        if isinstance(emission, Result) and (values := len(emission.rows) * len(emission.columns)) > _MANY_VALUES:
+            self._outbox.put(partial(self._encoded, subscription, emission), values * _VALUE_BYTES, renewable=True)
+        else:
+            self._outbox.put(self._encoded(subscription, emission), renewable=True)
+
+    def _encoded(self, subscription: str, emission: Emission) -> bytes:
+        return with_id(kind_of(emission), subscription, self._bodies.of(emission))
 
     def ready(self, subscription: str, position: int) -> None:
         self._outbox.put(encode_message(Ready(subscription, position)), renewable=True)
@@ -271,10 +209,11 @@ class Socket:
     async def _open(self, subscribe: Subscribe) -> None:
         """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
         try:
-            unknown = await self._shared.subscribing((self, subscribe))
+            planned = await self._shared.planning(self, (self, subscribe)) if _is_long(subscribe) else None
+            unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
             if unknown is not None:
                 await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
-                await self._shared.subscribing((self, subscribe))
+                await self._shared.subscribing(self, Asked(self, subscribe, unknown))
         except Exception as error:
             self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
@@ -339,9 +278,10 @@ class Socket:
             if self._outbox.flooded_at is not None:
                 return
 
-    async def _transmit(self, messages: list[bytes]) -> None:
+    async def _transmit(self, messages: list[Data]) -> None:
         for data in messages:
-            await self._websocket.send_text(data.decode())
+            encoded = data if isinstance(data, bytes) else await self._shared.workers.slowly(_beside_others, data)
+            await self._websocket.send_text(encoded.decode())
 
     async def _beat(self) -> None:
         """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""
@@ -370,9 +310,8 @@ class Shared:
         self.bodies, self.workers = Bodies(), Workers()
         self.explains = 0  # under way
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
-        self.subscribing: Together[tuple[Socket, Subscribe], Planned | None] = Together(
-            self.workers, partial(_subscribe_all, server)
-        )
+        self.subscribing: Together[Asked, Planned | None] = Together(self.workers, partial(_subscribe_all, server))
+        self.planning: Together[tuple[Socket, Subscribe], Planned] = Together(self.workers, _plan_all, most=1)
 
     def share_of(self, address: str, limits: Limits) -> Share:
         """What the sessions of one address hold together, as long as there is one."""
@@ -382,13 +321,42 @@ class Shared:
         return share
 
 
-def _subscribe_all(server: Server, asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception | None]:
-    """For each: nothing when it has joined, its plan when the template must be prepared first, or what was wrong."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a socket asked for, and its plan where that is known."""
+
+    socket: Socket
+    subscribe: Subscribe
+    planned: Planned | None = None
+
+
+def _is_long(subscribe: Subscribe) -> bool:
+    """So long that planning it would hold up those who subscribe at the same time."""
+    return len(subscribe.sql) > _LONG_SQL
+
+
+def _plan_all(asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception]:
+    """One at a time, of every socket in turn, and others go on meanwhile."""
+    with yielding():
+        return [socket.plan(subscribe) for socket, subscribe in asked]
+
+
+def _subscribe_all(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
+    """For each: nothing when it has joined, its plan when the template must be prepared first, or what was wrong. The
+    next come when the cells have taken these: so that a commit finds few of them before it in the log."""
+    with yielding():
+        outcomes = _joined(server, asked)
+    server.hub.settle(_SETTLE_S)
+    return outcomes
+
+
+def _joined(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
     outcomes: list[Planned | Exception | None] = [None] * len(asked)
     joining: dict[int, Joining] = {}
-    for number, (socket, subscribe) in enumerate(asked):
+    for number, one in enumerate(asked):
+        socket, subscribe = one.socket, one.subscribe
         try:
-            planned = socket.plan(subscribe)
+            planned = one.planned or socket.plan(subscribe)
             if server.pipeline.names(planned.template.id) is None:
                 outcomes[number] = planned
             else:
@@ -399,6 +367,11 @@ def _subscribe_all(server: Server, asked: Sequence[tuple[Socket, Subscribe]]) ->
     for number, refused in zip(joining, server.hub.subscribe_all(list(joining.values())), strict=True):
         outcomes[number] = refused
     return outcomes
+
+
+def _beside_others(encode: Callable[[], bytes]) -> bytes:
+    with yielding():
+        return encode()
 
 
 async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:

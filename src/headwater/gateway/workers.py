@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 _QUICK_THREADS, _SLOW_THREADS = 8, 4
-_TOGETHER_MAX = 256
+TOGETHER_MAX = 64  # subscriptions at once: a commit waits for no more in the log
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -33,29 +34,57 @@ class Workers:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Together(Generic[Item, Outcome]):
-    """Items that come while others are seen to are seen to together, next: one write to the log, not one each."""
+class Queue(Generic[Item]):
+    """Items in the order they came, those of different owners in turn: who asks for much waits for it alone."""
 
-    def __init__(self, workers: Workers, call: Callable[[Sequence[Item]], list[Outcome | Exception]]) -> None:
-        self._workers, self._call = workers, call
-        self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
+    def __init__(self) -> None:
+        self._waiting: dict[object, deque[Item]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, owner: object, item: Item) -> None:
+        self._waiting.setdefault(owner, deque()).append(item)
+
+    def take(self, most: int) -> list[Item]:
+        """One of each owner, then another of each: whoever was served goes behind the others."""
+        taken: list[Item] = []
+        while self._waiting and len(taken) < most:
+            owner = next(iter(self._waiting))
+            items = self._waiting.pop(owner)
+            taken.append(items.popleft())
+            if items:
+                self._waiting[owner] = items
+        return taken
+
+
+class Together(Generic[Item, Outcome]):
+    """Items that come while others are seen to are seen to together, next: one write to the log, not one each. At most
+    so many at once, of every owner as many, and then others have their turn."""
+
+    def __init__(
+        self, workers: Workers, call: Callable[[Sequence[Item]], list[Outcome | Exception]], most: int = TOGETHER_MAX
+    ) -> None:
+        self._workers, self._call, self._most = workers, call, most
+        self._waiting: Queue[tuple[Item, asyncio.Future[Outcome]]] = Queue()
         self._running: asyncio.Task[None] | None = None
 
-    async def __call__(self, item: Item) -> Outcome:
+    async def __call__(self, owner: object, item: Item) -> Outcome:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        self._waiting.put(owner, (item, future))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
         return await future
 
     async def _run(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting[:_TOGETHER_MAX], self._waiting[_TOGETHER_MAX:]
+            batch = self._waiting.take(self._most)
+            wanted = [(item, future) for item, future in batch if not future.done()]  # others have gone meanwhile
             try:
-                outcomes = await self._workers.quickly(self._call, [item for item, _ in batch])
+                outcomes = await self._workers.quickly(self._call, [item for item, _ in wanted]) if wanted else []
             except Exception as error:
-                outcomes = [error] * len(batch)
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
+                outcomes = [error] * len(wanted)
+            for (_, future), outcome in zip(wanted, outcomes, strict=True):
                 _settle(future, outcome)
         self._running = None
 

@@ -411,8 +411,12 @@ class Pipeline:
             pairs = _pairs_at_most(template, activate)
             built = self._beside.built(activate, self._partitions(template), self._log.next_offset, pairs)
             activate = msgspec.structs.replace(activate, built=built)
+        tables = dict(self._catalog.tables)
+        fits = _still_fits(template, tables)  # which takes a while for a long text: not under the lock
         with self.capture.lock:
-            if not _still_fits(template, self._catalog.tables):
+            if any(self._catalog.tables.get(name) != tables.get(name) for name in template.tables):
+                fits = _still_fits(template, self._catalog.tables)
+            if not fits:
                 raise Outdated(
                     f"expected {', '.join(sorted(template.tables))} to stay as they were while they were read, "
                     "found a change of columns",

@@ -82,13 +82,17 @@ class Plans:
     ) -> Planned:
         """Into the slots it was asked with: if they were forgotten meanwhile, so is this."""
         planned = self._plan(known[0], params)
-        learnt = self._probed(known[0], params, given)
+        learnt = self._probed(planned, known[0], params, given)
         while len(slots) >= _PLANS_MAX:
             slots.pop(next(iter(slots)), None)
         slots[known] = learnt if learnt is not None and learnt.filled(given) == planned else None
         return planned
 
-    def _probed(self, sql: str, params: Given, given: Named) -> Slots | None:
+    def _probed(self, planned: Planned, sql: str, params: Given, given: Named) -> Slots | None:
+        """Of a text without parameters there is nothing to find out."""
+        if not given:
+            values: tuple[Slot, ...] = (None,) * len(planned.instance.values)
+            return Slots(planned, values, None, None)
         probes: Any = {name: _probe(number, value) for number, (name, value) in enumerate(given.items())}
         try:
             planned = self._plan(sql, probes if isinstance(params, Mapping) else list(probes.values()))

@@ -1,0 +1,113 @@
+"""`python -m bench.listeners URL SOCKETS SUBSCRIPTIONS`: an audience in a process of its own.
+
+Subscribes to a row of `ticks` each, says `ready` when all have their result, and listens until its input ends. Then it
+prints how long after its commit each change came, in seconds, one a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from websockets.asyncio.client import ClientConnection, connect
+
+_SQL = "SELECT id, committing FROM ticks WHERE id = ?"
+_AT_ONCE = 200
+_DEADLINE_S = 1800.0
+
+
+@dataclass(slots=True)
+class Audience:
+    """A process that listens; `late_s` is filled when it ends."""
+
+    process: subprocess.Popen[str]
+    late_s: list[float] = field(default_factory=list)
+
+    def end(self) -> None:
+        out, _ = self.process.communicate()
+        self.late_s = [float(line) for line in out.split()]
+
+
+@contextlib.contextmanager
+def audience(url: str, sockets: int, subscriptions: int) -> Iterator[Audience]:
+    """Those that listen, once all have their result."""
+    command = [sys.executable, "-m", "bench.listeners", url, str(sockets), str(subscriptions)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    here = Audience(process)
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            raise RuntimeError("expected an audience that is ready, found one that ended")
+        yield here
+        here.end()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+class Listener:
+    """One socket; its subscriptions are numbered from `first` in steps of `step`."""
+
+    def __init__(self, numbers: range, late_s: list[float]) -> None:
+        self._numbers, self._late_s, self._missing = numbers, late_s, len(numbers)
+        self.ready = asyncio.Event()
+
+    async def run(self, url: str, opening: asyncio.Semaphore) -> None:
+        async with opening:
+            socket = await connect(url, max_size=None, open_timeout=120, ping_interval=None, compression=None)
+        async with socket:
+            await socket.send('{"type": "hello"}')
+            asking = asyncio.create_task(self._ask(socket))
+            async for message in socket:
+                self._hear(json.loads(message))
+            await asking
+
+    async def _ask(self, socket: ClientConnection) -> None:
+        for number in self._numbers:
+            await socket.send(json.dumps({"type": "subscribe", "id": f"{number}", "sql": _SQL, "params": [number]}))
+
+    def _hear(self, message: dict[str, object]) -> None:
+        match message:
+            case {"type": "ready"}:
+                self._missing -= 1
+                if self._missing == 0:
+                    self.ready.set()
+            case {"type": "diff", "changes": [{"new": {"committing": float(at)}}]}:
+                self._late_s.append(time.monotonic() - at)
+            case {"type": "error"}:
+                raise RuntimeError(message)
+            case _:
+                pass
+
+
+async def _all_ready(listeners: list[Listener]) -> None:
+    for one in listeners:
+        await one.ready.wait()
+
+
+async def _listen(url: str, sockets: int, subscriptions: int) -> None:
+    late_s: list[float] = []
+    opening = asyncio.Semaphore(_AT_ONCE)
+    listeners = [Listener(range(n, subscriptions, sockets), late_s) for n in range(sockets)]
+    tasks = [asyncio.create_task(one.run(url, opening)) for one in listeners]
+    ready = asyncio.create_task(_all_ready(listeners))
+    await asyncio.wait([ready, *tasks], timeout=_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():
+        raise RuntimeError("expected every subscription to be ready, found a socket that ended")
+    late_s.clear()
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    print(*late_s, sep="\n", flush=True)
+    for task in tasks:
+        task.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(_listen(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

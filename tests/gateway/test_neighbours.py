@@ -1,0 +1,85 @@
+"""Who asks for much does not hold up who asks for little: subscribes take turns, and do not fill the log."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.gateway import outbox, socket
+from headwater.gateway.workers import TOGETHER_MAX, Queue
+from headwater.model.limits import DEFAULT
+from headwater.plan.planner import Planned
+from headwater.protocol.emissions import encode_body
+from tests.support.databases import place
+from tests.support.neighbours import neighbour, raw
+from tests.support.processes import eventually
+
+
+def test_owners_take_turns() -> None:
+    queue: Queue[str] = Queue()
+    for n in range(5):
+        queue.put("greedy", f"g{n}")
+    queue.put("modest", "m0")
+    assert queue.take(3) == ["g0", "m0", "g1"]
+    queue.put("late", "l0")
+    assert queue.take(2) == ["g2", "l0"] and queue
+    assert queue.take(9) == ["g3", "g4"] and not queue
+
+
+def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for at once: the next are logged when the cells have taken those before."""
+    monkeypatch.setattr(socket, "_SETTLE_S", 600.0)
+    asked, batches = 500, list[tuple[int, bool]]()
+    with place("ws", tmp_path) as here, raw(here) as greedy:
+        pipeline, hub, last = here.server.pipeline, here.server.hub, 0
+        subscribe = pipeline.subscribe
+
+        def noted(*planned: Planned) -> None:
+            nonlocal last
+            batches.append((len(planned), hub._slowest >= last))
+            subscribe(*planned)
+            last = pipeline.log_offset - 1
+
+        monkeypatch.setattr(pipeline, "subscribe", noted)
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        for n in range(asked):
+            greedy.say({"type": "subscribe", "id": f"q{n}", "sql": "SELECT id FROM t WHERE id = ?", "params": [n]})
+        eventually(lambda: sum(count for count, _ in batches) == asked)
+    assert max(count for count, _ in batches) <= TOGETHER_MAX
+    assert all(taken for _, taken in batches)
+
+
+def test_a_large_result_is_encoded_by_another_thread_than_the_hubs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def noted(emission: Any) -> bytes:
+        threads.append(threading.current_thread().name)
+        return encode_body(emission)
+
+    monkeypatch.setattr(outbox, "encode_body", noted)
+    monkeypatch.setattr(socket, "_MANY_VALUES", 10)
+    with place("ws", tmp_path) as here, neighbour(here):
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        here.write("INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11)")
+        threads.clear()
+        assert len(here.db.query("SELECT id FROM t", live=True).rows) == 11
+    assert [name for name in threads if name.startswith("headwater-slow")]
+
+
+@pytest.mark.parametrize("columns", [3, 600])
+def test_a_long_query_is_planned_in_its_turn(tmp_path: Path, columns: int) -> None:
+    with place("ws", tmp_path, limits=replace(DEFAULT, sql_bytes_max=1 << 20)) as here, neighbour(here):
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        here.write("INSERT INTO t VALUES (7)")
+        shown = ", ".join(f"id + {n} AS c{n}" for n in range(columns))
+        [row] = here.db.query(f"SELECT {shown} FROM t", live=True).rows
+        assert list(row.values()) == [7 + n for n in range(columns)]
+        with raw(here) as speaker:
+            speaker.say({"type": "subscribe", "id": "q", "sql": f"SELECT {shown}, nothing FROM t"})
+            assert speaker.hear("error")["code"] == "sql_error"
