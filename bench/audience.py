@@ -7,7 +7,6 @@ the change came, what subscribing cost, and the memory with all of them and afte
 from __future__ import annotations
 
 import json
-import sqlite3
 import statistics
 import tempfile
 import time
@@ -21,6 +20,7 @@ from rich.table import Table
 from bench import commits
 from bench.gateway import Gateway, gateway
 from bench.listeners import Audience, audience
+from bench.writer import write_steadily
 
 _SUBSCRIPTIONS, _SOCKETS_FEW = (100, 1_000, 10_000, 100_000), 10
 _SOCKETS = (10, 100, 1_000, 3_000)
@@ -84,26 +84,13 @@ def _costs(served: Gateway, path: Path, seconds: float) -> tuple[float, float]:
     busy, idle = [], []
     for _ in range(_PHASES):
         idle.append(served.measured(seconds))
-        before, made = served.cpu_s(), _commit(path, seconds)
+        before, made = served.cpu_s(), write_steadily(path, seconds, _RATE)
         busy.append((served.cpu_s() - before - idle[-1]) / made)
     return statistics.median(busy) * 1000, statistics.median(idle) / seconds * 1000
 
 
-def _commit(path: Path, seconds: float) -> int:
-    """So many commits at a steady rate, each to the one row that the first subscription shows."""
-    db = sqlite3.connect(path, timeout=30, isolation_level=None)
-    db.execute("PRAGMA synchronous = NORMAL")
-    start, count = time.monotonic(), int(seconds * _RATE)
-    for number in range(count):
-        time.sleep(max(0.0, start + number / _RATE - time.monotonic()))
-        db.execute("UPDATE ticks SET committing = ? WHERE id = 0", (time.monotonic(),))
-    time.sleep(max(0.0, start + seconds - time.monotonic()))
-    db.close()
-    return count
-
-
 def _late_ms(listening: Audience) -> tuple[float, float]:
-    late = np.array(listening.late_s) * 1000
+    late = np.array([late for _, late in listening.heard]) * 1000
     return float(np.percentile(late, 50)), float(np.percentile(late, 99))
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.listeners URL SOCKETS SUBSCRIPTIONS`: an audience in a process of its own.
 
 Subscribes to a row of `ticks` each, says `ready` when all have their result, and listens until its input ends. Then it
-prints how long after its commit each change came, in seconds, one a line.
+prints of each change when it came, and how long after its commit, in seconds, one a line.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from websockets.asyncio.client import ClientConnection, connect
 _SQL = "SELECT id, committing FROM ticks WHERE id = ?"
 _AT_ONCE = 200
 _DEADLINE_S = 1800.0
+Heard = tuple[float, float]
 
 
 @dataclass(slots=True)
 class Audience:
-    """A process that listens; `late_s` is filled when it ends."""
+    """A process that listens; what it `heard` is known when it ends: when, and how late."""
 
     process: subprocess.Popen[str]
-    late_s: list[float] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
 
     def end(self) -> None:
         out, _ = self.process.communicate()
-        self.late_s = [float(line) for line in out.split()]
+        lines = [line.split() for line in out.splitlines()]
+        self.heard = [(float(at), float(late)) for at, late in lines]
 
 
 @contextlib.contextmanager
@@ -55,8 +57,8 @@ def audience(url: str, sockets: int, subscriptions: int) -> Iterator[Audience]:
 class Listener:
     """One socket; its subscriptions are numbered from `first` in steps of `step`."""
 
-    def __init__(self, numbers: range, late_s: list[float]) -> None:
-        self._numbers, self._late_s, self._missing = numbers, late_s, len(numbers)
+    def __init__(self, numbers: range, heard: list[Heard]) -> None:
+        self._numbers, self._heard, self._missing = numbers, heard, len(numbers)
         self.ready = asyncio.Event()
 
     async def run(self, url: str, opening: asyncio.Semaphore) -> None:
@@ -80,7 +82,8 @@ class Listener:
                 if self._missing == 0:
                     self.ready.set()
             case {"type": "diff", "changes": [{"new": {"committing": float(at)}}]}:
-                self._late_s.append(time.monotonic() - at)
+                now = time.monotonic()
+                self._heard.append((now, now - at))
             case {"type": "error"}:
                 raise RuntimeError(message)
             case _:
@@ -93,18 +96,18 @@ async def _all_ready(listeners: list[Listener]) -> None:
 
 
 async def _listen(url: str, sockets: int, subscriptions: int) -> None:
-    late_s: list[float] = []
+    heard: list[Heard] = []
     opening = asyncio.Semaphore(_AT_ONCE)
-    listeners = [Listener(range(n, subscriptions, sockets), late_s) for n in range(sockets)]
+    listeners = [Listener(range(n, subscriptions, sockets), heard) for n in range(sockets)]
     tasks = [asyncio.create_task(one.run(url, opening)) for one in listeners]
     ready = asyncio.create_task(_all_ready(listeners))
     await asyncio.wait([ready, *tasks], timeout=_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         raise RuntimeError("expected every subscription to be ready, found a socket that ended")
-    late_s.clear()
+    heard.clear()
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    print(*late_s, sep="\n", flush=True)
+    print(*(f"{at} {late}" for at, late in heard), sep="\n", flush=True)
     for task in tasks:
         task.cancel()
 
