@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from headwater.gateway.deadlines import Deadlines
@@ -26,6 +27,7 @@ from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resy
 from headwater.model.memory import trim_memory
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.report import Event, Report, decode_report, events_of
+from headwater.pipeline.yielding import yielding
 from headwater.plan.planner import Planned
 from headwater.plan.wholistic import ASKED
 from headwater.protocol.swapping import as_swap
@@ -35,6 +37,7 @@ _WAIT_S = 0.25
 _LINGER_S = 5.0
 _PATIENCE_S = 60.0  # for who waits for a position; later it is heard of with the heartbeat
 _ORPHANED_S = 60.0
+_RESULT_THREADS = 2
 _TRIM_WINDOWS = 1000  # so many that went; then what they held goes back to the system
 _BROKEN_HINT = "the log is damaged: restore it from a backup, or start with a fresh data directory"
 _log = logging.getLogger("headwater.hub")
@@ -70,6 +73,8 @@ class Hub:
         self.subscriptions = self.sessions_moved = self._expired = 0
         self._broken: set[int] = set()
         self._renewing = Renewing(self._begin_again, pipeline.is_reachable, self._is_wanted, self._refused)
+        self._deferred: dict[int, list[Event]] = {}
+        self._results = ThreadPoolExecutor(_RESULT_THREADS, "headwater-results")
         self._moved = threading.Condition()
         self._stuck_at: int | None = None
         self._stop = threading.Event()
@@ -88,6 +93,7 @@ class Hub:
         self._renewing.stop()
         if self._thread.is_alive():
             self._thread.join()
+        self._results.shutdown()
         for cell in self.cells:
             cell.reader.close()
 
@@ -359,7 +365,8 @@ class Hub:
                 self._closer(subscription, reason)()
 
     def _take(self, cell: CellProgress, report: Report) -> None:
-        for event in events_of(report, self._pipeline.gen, self._names):
+        defer = self._defer if self._thread.is_alive() else None
+        for event in events_of(report, self._pipeline.gen, self._names, defer):
             self._event(event)
         cell.to, cell.position = max(cell.to, report.to), max(cell.position, report.position)
         cell.report = report
@@ -375,7 +382,36 @@ class Hub:
         left = next((each for each in plans if each.id == template), None)
         return None if left is None else tuple(output.name for output in left.outputs)
 
+    def _defer(self, instances: Sequence[int], read: Callable[[], list[Event]]) -> bool:
+        """Large results that nobody has yet are read by another thread: who subscribes waits for them, and nobody else.
+        What comes for these windows meanwhile waits, too."""
+        watched = (one for instance in instances for one in self._by_instance.get(instance, ()))
+        if any(instance in self._deferred for instance in instances) or any(one.started for one in watched):
+            return False
+        self._deferred.update((instance, []) for instance in instances)
+        self._results.submit(self._read_later, instances, read)
+        return True
+
+    def _read_later(self, instances: Sequence[int], read: Callable[[], list[Event]]) -> None:
+        try:
+            with yielding():
+                events = read()
+        except Exception:
+            _log.exception("reading large results")
+            events = []
+        with self._lock:
+            waited = [event for instance in instances for event in self._deferred.pop(instance)]
+            for event in (*events, *waited):
+                self._event(event)
+            if not events:
+                self._resync("overflow", *(self._windows[each] for each in instances if each in self._windows))
+            for session in list(self._stirred):
+                self._move(session)
+
     def _event(self, event: Event) -> None:
+        if event.instance in self._deferred:
+            self._deferred[event.instance].append(event)
+            return
         window = self._windows.get(event.instance)
         if window is None:  # of nobody here: its end is on its way to the cell, or must be sent
             if event.instance not in self._idle:

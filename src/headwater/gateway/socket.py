@@ -346,7 +346,7 @@ def _subscribe_all(server: Server, asked: Sequence[Asked]) -> list[Planned | Exc
     next come when the cells have taken these: so that a commit finds few of them before it in the log."""
     with yielding():
         outcomes = _joined(server, asked)
-    server.hub.settle(_SETTLE_S)
+        server.hub.settle(_SETTLE_S)
     return outcomes
 
 

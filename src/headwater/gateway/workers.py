@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 _QUICK_THREADS, _SLOW_THREADS = 8, 4
-TOGETHER_MAX = 64  # subscriptions at once: a commit waits for no more in the log
+TOGETHER_MAX = 32  # subscriptions at once: a commit waits for no more in the log
+_REST = 0.5  # of the time that those before took: so much of the machine is left to others
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -60,7 +62,7 @@ class Queue(Generic[Item]):
 
 class Together(Generic[Item, Outcome]):
     """Items that come while others are seen to are seen to together, next: one write to the log, not one each. At most
-    so many at once, of every owner as many, and then others have their turn."""
+    so many at once, of every owner as many, and then others have their turn; and where more wait, a rest follows."""
 
     def __init__(
         self, workers: Workers, call: Callable[[Sequence[Item]], list[Outcome | Exception]], most: int = TOGETHER_MAX
@@ -78,7 +80,7 @@ class Together(Generic[Item, Outcome]):
 
     async def _run(self) -> None:
         while self._waiting:
-            batch = self._waiting.take(self._most)
+            began, batch = time.monotonic(), self._waiting.take(self._most)
             wanted = [(item, future) for item, future in batch if not future.done()]  # others have gone meanwhile
             try:
                 outcomes = await self._workers.quickly(self._call, [item for item, _ in wanted]) if wanted else []
@@ -86,6 +88,8 @@ class Together(Generic[Item, Outcome]):
                 outcomes = [error] * len(wanted)
             for (_, future), outcome in zip(wanted, outcomes, strict=True):
                 _settle(future, outcome)
+            if self._waiting:
+                await asyncio.sleep(_REST * (time.monotonic() - began))
         self._running = None
 
 

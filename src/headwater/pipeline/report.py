@@ -51,6 +51,8 @@ class Event:
 _DECODER = msgspec.msgpack.Decoder(Report)
 _ENCODER = msgspec.msgpack.Encoder()
 Names = Callable[[str], Sequence[str] | None]
+Defer = Callable[[Sequence[int], Callable[[], list[Event]]], bool]  # the instances, and what reads their events
+_MANY_VALUES = 20_000  # of results; reading so many takes milliseconds
 
 
 def encode_report(
@@ -67,8 +69,9 @@ def decode_report(payload: bytes) -> Report:
         raise Corrupt(f"expected a report of a cell, found a record that does not read: {error}") from None
 
 
-def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
-    """In commit order. Windows of templates that nobody knows by name any more are passed over."""
+def events_of(report: Report, gen: int, names: Names, defer: Defer | None = None) -> Iterator[Event]:
+    """In commit order. Windows of templates that nobody knows by name any more are passed over; and so are large
+    results that `defer` takes, with what reads them."""
     if not report.emitted:
         return
     emitted = _decoded(report.emitted)
@@ -76,12 +79,37 @@ def events_of(report: Report, gen: int, names: Names) -> Iterator[Event]:
     mine: dict[str, list[Entry]] = {template: [] for template in emitted.index.templates}
     for entry in entries:
         mine[entry.template].append(entry)
-    emissions = {template: _emissions(emitted, template, each, report, gen, names) for template, each in mine.items()}
+    deferred = {
+        template for template, each in mine.items() if defer and _deferred(emitted, each, report, gen, names, defer)
+    }
+    emissions = {
+        template: _emissions(emitted, template, each, report, gen, names)
+        for template, each in mine.items()
+        if template not in deferred
+    }
     for entry in entries:
+        if entry.template in deferred:
+            continue
         if entry.kind in ("error", "closed", "lost"):
             yield Event(entry.instance, entry.tx, entry.kind, None, entry.reason)
         elif (read := emissions[entry.template]) is not None:
             yield Event(entry.instance, entry.tx, entry.kind, next(read))
+
+
+def _deferred(emitted: Emitted, mine: list[Entry], report: Report, gen: int, names: Names, defer: Defer) -> bool:
+    """Whether somebody else reads these: results alone, so many that it takes a while."""
+    template = mine[0].template if mine else ""
+    edits, known = emitted.edits.get(template), names(template)
+    if edits is None or known is None or edits.num_rows * len(known) < _MANY_VALUES:
+        return False
+    if any(entry.kind != "result" for entry in mine):
+        return False
+
+    def read() -> list[Event]:
+        emissions = read_emissions(mine, edits, known, report.positions.__getitem__, gen)
+        return [Event(one.instance, one.tx, one.kind, read) for one, read in zip(mine, emissions, strict=True)]
+
+    return defer([entry.instance for entry in mine], read)
 
 
 def _decoded(payload: bytes) -> Emitted:

@@ -26,6 +26,8 @@ from headwater.sql.query import Query
 from headwater.sql.render import quote, render_key, render_operand, render_output
 from headwater.sql.scope import find
 
+_LONG_SQL, _LONG_MAX = 4 << 10, 64
+_LONG: dict[str, tuple[dict[str, Table], Template]] = {}  # long texts bound before, with the tables they were bound to
 _OPS: dict[type[exp.Expr], Op] = {
     exp.EQ: "=",
     exp.In: "in",
@@ -75,7 +77,22 @@ def _every(tables: Tables) -> Sequence[Table]:
 
 
 def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
-    """Bind a template's canonical text again, perhaps against newer versions of its tables."""
+    """Bind a template's canonical text again, perhaps against newer versions of its tables. A long one was perhaps
+    bound just now: by who planned it, or by a cell beside."""
+    if len(template_sql) < _LONG_SQL:
+        return _bound_again(template_sql, tables)
+    given = {table.name: table for table in ([tables] if isinstance(tables, Table) else _every(tables))}
+    known = _LONG.get(template_sql)
+    if known is not None and all(given.get(name) == table for name, table in known[0].items()):
+        return known[1]
+    bound = _bound_again(template_sql, tables)
+    while len(_LONG) >= _LONG_MAX:
+        _LONG.pop(next(iter(_LONG)), None)
+    _LONG[template_sql] = {name: given[name] for name in bound.tables if name in given}, bound
+    return bound
+
+
+def _bound_again(template_sql: str, tables: Table | Tables) -> Template:
     every = [tables] if isinstance(tables, Table) else _every(tables)
     parsed = parse(template_sql, dialect_of(every))
     if not (parsed.dialect.has_plain and is_plain(parsed.select)):
