@@ -16,6 +16,7 @@ from headwater.gateway.server import Server
 from headwater.gateway.serving import address, listen, serve
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_FAREWELL_S = 30.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -48,7 +49,10 @@ def gateway(path: Path, data_dir: Path) -> Iterator[Gateway]:
             yield Gateway("ws" + process.stdout.readline().strip().removeprefix("http") + "/v1/ws", process.pid)
         finally:
             process.terminate()
-            process.wait()
+            try:
+                process.wait(_FAREWELL_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def main(path: str, data_dir: str) -> None:

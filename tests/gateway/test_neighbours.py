@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from headwater.engine.edits import read_emissions
 from headwater.gateway import outbox, socket
 from headwater.gateway.workers import TOGETHER_MAX, Queue
 from headwater.model.limits import DEFAULT
+from headwater.pipeline import report
 from headwater.plan.planner import Planned
 from headwater.protocol.emissions import encode_body
-from tests.support.databases import place
+from tests.support.databases import WAYS, place
 from tests.support.neighbours import neighbour, raw
 from tests.support.processes import eventually
 
@@ -83,3 +85,39 @@ def test_a_long_query_is_planned_in_its_turn(tmp_path: Path, columns: int) -> No
         with raw(here) as speaker:
             speaker.say({"type": "subscribe", "id": "q", "sql": f"SELECT {shown}, nothing FROM t"})
             assert speaker.hear("error")["code"] == "sql_error"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_results_that_are_read_beside_the_hub_miss_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Every first result is large here, and changes come while it is read."""
+    readers: set[str] = set()
+
+    def noted(*arguments: Any) -> Any:
+        readers.add(threading.current_thread().name.rpartition("_")[0])
+        return read_emissions(*arguments)
+
+    monkeypatch.setattr(report, "_MANY_VALUES", 1)
+    monkeypatch.setattr(report, "read_emissions", noted)
+    with place(way, tmp_path) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        here.write("INSERT INTO t VALUES (0, 0), (1, 1), (2, 2)")
+        stop, last = threading.Event(), 0
+
+        def write() -> None:
+            nonlocal last
+            while not stop.is_set():
+                last = here.write("UPDATE t SET n = n + 1")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        lives = [here.db.query(f"SELECT id, n + {k} AS m FROM t WHERE id <= {k % 3}", live=True) for k in range(12)]
+        stop.set()
+        writer.join()
+        rows = dict(here.origin("SELECT id, n FROM t"))
+        for k, live in enumerate(lives):
+            assert live.wait(last, timeout=120) and live.state == "ready"
+            assert {row["id"]: row["m"] for row in live.rows} == {id: rows[id] + k for id in range(k % 3 + 1)}
+            assert live.resyncs == 0
+    assert "headwater-results" in readers

@@ -280,7 +280,7 @@ class Socket:
 
     async def _transmit(self, messages: list[Data]) -> None:
         for data in messages:
-            encoded = data if isinstance(data, bytes) else await self._shared.workers.slowly(_beside_others, data)
+            encoded = data if isinstance(data, bytes) else await self._shared.workers.slowly(data)
             await self._websocket.send_text(encoded.decode())
 
     async def _beat(self) -> None:
@@ -367,11 +367,6 @@ def _joined(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception 
     for number, refused in zip(joining, server.hub.subscribe_all(list(joining.values())), strict=True):
         outcomes[number] = refused
     return outcomes
-
-
-def _beside_others(encode: Callable[[], bytes]) -> bytes:
-    with yielding():
-        return encode()
 
 
 async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:

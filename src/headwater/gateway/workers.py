@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from headwater.pipeline.yielding import yielding
+
 _QUICK_THREADS, _SLOW_THREADS = 8, 4
 TOGETHER_MAX = 32  # subscriptions at once: a commit waits for no more in the log
 _REST = 0.5  # of the time that those before took: so much of the machine is left to others
@@ -29,7 +31,7 @@ class Workers:
         return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
 
     async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._slow, call, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._slow, _beside_others, call, *arguments)
 
     def close(self) -> None:
         for threads in (self._quick, self._slow):
@@ -91,6 +93,11 @@ class Together(Generic[Item, Outcome]):
             if self._waiting:
                 await asyncio.sleep(_REST * (time.monotonic() - began))
         self._running = None
+
+
+def _beside_others(call: Callable[..., T], *arguments: object) -> T:
+    with yielding():
+        return call(*arguments)
 
 
 def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
