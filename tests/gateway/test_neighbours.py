@@ -40,10 +40,10 @@ def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, m
         pipeline, hub, last = here.server.pipeline, here.server.hub, 0
         subscribe = pipeline.subscribe
 
-        def noted(*planned: Planned) -> None:
+        def noted(*planned: Planned, **options: Any) -> None:
             nonlocal last
             batches.append((len(planned), hub._slowest >= last))
-            subscribe(*planned)
+            subscribe(*planned, **options)
             last = pipeline.log_offset - 1
 
         monkeypatch.setattr(pipeline, "subscribe", noted)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.engine.changelog import Changelog
 from headwater.engine.saved import Read, read_document
+from headwater.engine.work import Work
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.manifest import read_manifest
 from tests.support.databases import Place, place, rows
@@ -45,21 +47,26 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield one
 
 
-def states(here: Place) -> list[Read]:
-    """What each cell holds now."""
+def states(here: Place) -> list[tuple[Read, int]]:
+    """What each cell holds now, and how many windows."""
     pipeline = here.server.pipeline
     offset = pipeline.log_offset - 1
     cells = [pipeline.layout.cell(number) for number in range(pipeline.grid.cells)]
     eventually(lambda: all((one := read_manifest(cell)) is not None and one.offset >= offset for cell in cells))
     found = [read_manifest(cell) for cell in cells]
-    return [read_document(one.state) for one in found if one is not None]
+    documents = [read_document(one.state) for one in found if one is not None]
+    return [(one, _windows(pipeline.layout.state(number), one)) for number, one in enumerate(documents)]
 
 
-def shape(states: list[Read]) -> list[object]:
+def _windows(directory: Path, document: Read) -> int:
+    return len(dict(Changelog(Work()).load(directory, document.windows)))
+
+
+def shape(states: list[tuple[Read, int]]) -> list[object]:
     """Without the rows."""
     return [
-        ([t.name for t in s.tables], [a[:2] for a in s.arrangements], list(s.derived), s.templates, len(s.windows))
-        for s in states
+        ([t.name for t in s.tables], [a[:2] for a in s.arrangements], list(s.derived), s.templates, windows)
+        for s, windows in states
     ]
 
 
