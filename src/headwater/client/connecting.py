@@ -21,11 +21,13 @@ def connect(
     token: str | None = None,
     cells: str = "1x1",
     epoch_s: float = 60.0,
+    ephemeral: bool = False,
 ) -> Database:
     """Opens a database: embedded for `sqlite:///…`, `memory://` and `postgresql://…`, a gateway's for `ws://…`, `wss://…`.
 
     `runner` is where the data pipeline runs: "spark", or "inline" with no Spark. `data_dir` holds the log and the
-    state; by default a directory under the user's data home, named after the source.
+    state; by default a directory under the user's data home, named after the source. With `ephemeral` and no `data_dir`
+    nothing is kept when the database is closed: on PostgreSQL no replication slot stays.
     """
     if url.startswith(("ws://", "wss://")):
         from headwater.client.remote import Remote  # which needs no engine, and the engine no sockets
@@ -42,6 +44,7 @@ def connect(
         data_dir=None if data_dir is None else Path(data_dir),
         grid=Grid.parse(cells),
         epoch_s=epoch_s,
+        ephemeral=ephemeral,
     ).start()
     return Database(lambda session: Embedded(server, session))
 

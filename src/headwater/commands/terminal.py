@@ -24,6 +24,7 @@ def connected(args: argparse.Namespace) -> Database:
         data_dir=args.data_dir,
         cells=args.cells,
         epoch_s=args.epoch,
+        ephemeral=True,
     )
 
 

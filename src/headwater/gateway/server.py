@@ -36,11 +36,6 @@ def default_data_dir(source_name: str) -> Path:
     return home / "headwater" / hashlib.blake2b(source_name.encode(), digest_size=8).hexdigest()
 
 
-def _scratch(url: str) -> Path | None:
-    """Tables in memory are gone with the process, and so is all that was logged of them."""
-    return make_scratch("memory") if url.startswith("memory:") else None
-
-
 class Server:
     def __init__(
         self,
@@ -52,10 +47,13 @@ class Server:
         grid: Grid | None = None,
         epoch_s: float = 60.0,
         limits: Limits = DEFAULT,
+        ephemeral: bool = False,
     ) -> None:
+        """`ephemeral`: without a data directory, nothing stays that would hold back the origin's log."""
         self.url = shown(url)
         source = open_source(url)
-        self._scratch = _scratch(url) if data_dir is None else None
+        source.ephemeral = data_dir is None and (url.startswith("memory:") or (ephemeral and source.holds_log))
+        self._scratch = make_scratch("embedded") if source.ephemeral else None
         try:
             self.pipeline = Pipeline(
                 source,

@@ -105,6 +105,8 @@ class Source(Protocol):
 
     name: str  # stable: the same database has the same name after a restart
     dialect: str
+    holds_log: bool  # what is made at the origin holds back its log while nobody reads
+    ephemeral: bool  # nothing need survive this process: what is made at the origin ends with it, where that can be
     address: str | None  # what another process opens it by, to read its tables; none where only this one can
 
     def attach(self, directory: Path) -> None:

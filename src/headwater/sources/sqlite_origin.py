@@ -41,6 +41,7 @@ class SqliteOrigin(Writing):
 
     name: str
     dialect = "sqlite"
+    holds_log = ephemeral = False
 
     def __init__(self) -> None:
         self._settling = threading.Lock()  # while the types of a new capture are found; taken before the other one

@@ -177,7 +177,7 @@ def test_only_the_tables_that_are_asked_about(url: str, db: Db) -> None:
 def test_slots_of_ours_are_told_with_what_they_hold_back(url: str, db: Db, tmp_path: Path) -> None:
     _captured(url, tmp_path)
     (slot,) = _examined(url)[f"slot {name_for(tmp_path)}"]
-    assert slot.state is State.NOTE
+    assert slot.state is State.BAD
     assert slot.by_hand
     assert "nobody reads" in slot.found
     db.execute(slot.fix.encode())

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +24,14 @@ from headwater.permissions import make_directory
 from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres import publishing
 from headwater.sources.postgres.binding import bound
+from headwater.sources.postgres.blockers import blocked, deadline
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.copying import batches
 from headwater.sources.postgres.keeping import Keeping
 from headwater.sources.postgres.lsn import end_of_record, parse_lsn
 from headwater.sources.postgres.placing import Seen
 from headwater.sources.postgres.reads import prepared, reads_of, relations_of
+from headwater.sources.postgres.replication import temporary_slot
 from headwater.sources.postgres.sessions import (
     Connection,
     Sessions,
@@ -60,6 +62,8 @@ PROGRESS_S = 1.0  # while nothing of ours changes, the position is told as often
 _PLACE_S = 30.0
 _READ_MAX = 1024  # queries of which it is remembered what they read
 _AGAIN_S = 0.002
+_REFUSED_MAX = 2  # then the server is taken to be shutting down
+WRITERS_S_MAX = 20.0  # to wait for transactions of others, before anything of a table can be followed
 _NOW = "SELECT pg_current_wal_insert_lsn()::text"
 _SEEN = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
 _REWRITTEN = """
@@ -83,6 +87,7 @@ class PostgresSource(Writing):
     """`changes` belongs to one thread; everything else may be called from any."""
 
     dialect = "postgres"
+    holds_log, ephemeral = True, False
     address: str | None = None  # the position of a snapshot is found in the stream, which is read here
 
     def __init__(self, url: str) -> None:
@@ -146,15 +151,28 @@ class PostgresSource(Writing):
                 stream.translation.begin(shape.oid)
             try:
                 return self._captured(shape, keeping, stream)
+            except BaseException:
+                if not keeping.captures:
+                    self._give_back(stream)
+                raise
             finally:
                 with stream.moved:
                     stream.translation.waiting.pop(shape.oid, None)
+
+    def _give_back(self, stream: Stream) -> None:
+        """A slot that nothing is captured through holds back the origin's log for nothing."""
+        self._stream = None
+        stream.close()
+        with suppress(SourceError):
+            self._discard_left_over()
 
     def _captured(self, shape: Shape, keeping: Keeping, stream: Stream) -> Table:
         """Published, then read when every change of it is told: what comes later than its rows, the stream tells."""
         with self._sessions.lent() as db:
             publishing.publish(db, self._slot_name, shape)
-            publishing.wait_for_writers(db, {shape.oid} | shape.parts)
+            pids = publishing.wait_for_writers(db, {shape.oid} | shape.parts, WRITERS_S_MAX)
+        if pids:
+            raise blocked(self._sessions, WRITERS_S_MAX, f"begin to follow table {shape.name}", pids)
         with self._snapshot(shape, 1 << 16) as snapshot:
             with stream.moved:
                 keeping.purge(shape.oid)
@@ -174,12 +192,25 @@ class PostgresSource(Writing):
         if self._keeping is None:
             raise SourceError("expected a data directory before tables are captured, found none")
         if self._stream is None:
-            with self._sessions.lent() as db:
-                since = publishing.create(db, self._slot_name)
+            link, since = self._made_slot()
             self._keeping.note("since", since)
-            self._open(self._keeping, since)
+            self._open(self._keeping, since, link)
         assert self._stream is not None
         return self._keeping, self._stream
+
+    def _made_slot(self) -> tuple[Connection | None, int]:
+        """Where it begins, and the connection that it ends with, if it is to end with one."""
+        with self._sessions.lent() as db:
+            publishing.create(db, self._slot_name)
+            try:
+                if self.ephemeral:
+                    return temporary_slot(self._sessions, self._slot_name, WRITERS_S_MAX)
+                with deadline(self._sessions, db, WRITERS_S_MAX, "begin to follow the database"):
+                    return None, publishing.create_slot(db, self._slot_name)
+            except BaseException:
+                with suppress(SourceError):
+                    self._discard_left_over()
+                raise
 
     def _resume(self, keeping: Keeping) -> None:
         with self._sessions.lent() as db:
@@ -198,8 +229,8 @@ class PostgresSource(Writing):
         if reason is not None:
             raise Lost(reason, hint="subscribe again")
 
-    def _open(self, keeping: Keeping, since: int) -> None:
-        self._stream = Stream(self._sessions, Slot(self._slot_name, since), keeping, self._look)
+    def _open(self, keeping: Keeping, since: int, link: Connection | None = None) -> None:
+        self._stream = Stream(self._sessions, Slot(self._slot_name, since), keeping, self._look, link)
         with self._idle:
             self._idle.notify_all()
 
@@ -276,6 +307,9 @@ class PostgresSource(Writing):
     def _taken(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         self._stand_at(stream, after)
         unseen = self._looked(stream)
+        if unseen is not None and self._watch.refused >= _REFUSED_MAX:
+            stream.let_go()
+            raise unseen
         pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         if unseen is None and self._is_due(stream, after) and self._finds_other_files(stream):
@@ -526,6 +560,9 @@ class PostgresSource(Writing):
         with self._idle:
             self._idle.notify_all()
         with self._capturing:
+            if self.ephemeral and self._stream is not None:
+                with suppress(SourceError):
+                    self._discard_left_over()
             self._sessions.close()
             self._questions.close()
 

@@ -47,14 +47,18 @@ def refuse_unready(db: Connection) -> None:
         )
 
 
-def create(db: Connection, name: str) -> int:
-    """Publication first: the stream refuses to pass a time when it was not there. Where the stream begins."""
+def create(db: Connection, name: str) -> None:
+    """The publication, before the slot: the stream refuses to pass a time when it was not there."""
     refuse_unready(db)
     remove(db, name)
     db.execute(f"CREATE PUBLICATION {quoted(name)} WITH (publish_via_partition_root = true)".encode())
+    announce(db)
+
+
+def create_slot(db: Connection, name: str) -> int:
+    """Where the stream begins. It waits for every transaction that has written and is still open, in any database."""
     row = db.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (name,)).fetchone()
     assert row is not None
-    announce(db)
     return parse_lsn(row[0])
 
 
@@ -96,22 +100,25 @@ def unpublish(db: Connection, name: str, shape: Shape) -> None:
         db.execute(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {qualified(shape)}".encode())
 
 
-def wait_for_writers(db: Connection, oids: Iterable[int]) -> None:
-    """Returns when all have ended who may have written to the tables before now. Nobody waits for us."""
-    asked = list(oids)
+def wait_for_writers(db: Connection, oids: Iterable[int], seconds: float) -> list[int]:
+    """Returns when all have ended who may have written to the tables before now. Nobody waits for us. When the time is
+    up, the processes that are still waited for."""
+    asked, until_s = list(oids), time.monotonic() + seconds
     old = _writers(db, asked)
-    while old:
+    while old and time.monotonic() < until_s:
         time.sleep(_LOOK_S)
-        old &= _writers(db, asked)
+        old = {one: pid for one, pid in _writers(db, asked).items() if one in old}
+    return sorted({pid for pid in old.values() if pid is not None})
 
 
-def _writers(db: Connection, oids: list[int]) -> set[str]:
+def _writers(db: Connection, oids: list[int]) -> dict[str, int | None]:
+    """Each transaction with its process; one that is prepared has none."""
     sql = (
-        "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND granted "
+        "SELECT DISTINCT virtualtransaction, pid::int8 FROM pg_locks WHERE locktype = 'relation' AND granted "
         "AND relation = ANY (%s::int8[]) AND mode = ANY (%s) AND pid IS DISTINCT FROM pg_backend_pid() "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
-    return {one for (one,) in db.execute(sql, (oids, list(_WRITERS)))}
+    return dict(db.execute(sql, (oids, list(_WRITERS))).fetchall())
 
 
 def remove(db: Connection, name: str | None = None) -> list[str]:

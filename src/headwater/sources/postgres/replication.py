@@ -1,7 +1,8 @@
 """The connection that PostgreSQL sends its changes through: START_REPLICATION, keepalives, acknowledgements.
 
 It hands out payloads and places and decodes neither. It acknowledges only what it was told is durable. One thread at a
-time reads; `wake` and `acknowledge` may be called from any.
+time reads; `wake` and `acknowledge` may be called from any. A thread of its own tells the server that we live, also
+while the one that reads is busy with what it has read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import select
 import struct
+import threading
 import time
 from dataclasses import dataclass
 
@@ -17,7 +19,8 @@ import psycopg
 from psycopg import pq
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.lsn import format_lsn
+from headwater.sources.postgres.blockers import deadline
+from headwater.sources.postgres.lsn import format_lsn, parse_lsn
 from headwater.sources.postgres.sessions import Connection, Sessions, speaking
 from headwater.sources.postgres.shape import quoted
 from headwater.sources.source import Lost
@@ -47,20 +50,29 @@ class Received:
 class Replication:
     """Open from the start. Broken once anything was raised: make another one."""
 
-    def __init__(self, sessions: Sessions, slot: str, publication: str, start: int) -> None:
-        """Sends every transaction whose commit lies behind `start`, or behind what was last acknowledged."""
+    def __init__(
+        self, sessions: Sessions, slot: str, publication: str, start: int, link: Connection | None = None
+    ) -> None:
+        """Sends every transaction whose commit lies behind `start`, or behind what was last acknowledged. `link` is the
+        connection that a temporary slot belongs to."""
         self._slot, self._acknowledged, self._written = slot, 0, start
         self._status_at_s = 0.0
+        self._using, self._closed = threading.Lock(), threading.Event()
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         try:
-            self._db = _started(sessions, slot, publication, start)
+            self._db = _started(sessions, slot, publication, start) if link is None else link
+            if link is not None:
+                with speaking():
+                    _start(link, slot, publication, start)
         except BaseException:
             self._close_pipe()
             raise
         self._poll = select.poll()
         self._poll.register(self._db.pgconn.socket, select.POLLIN)
         self._poll.register(self._woken, select.POLLIN)
+        self._replies = threading.Thread(target=self._reply, name="headwater-replies", daemon=True)
+        self._replies.start()
 
     def read(self, timeout_s: float) -> Received:
         """What has come; waits for something, but no longer than the timeout."""
@@ -71,8 +83,7 @@ class Replication:
                 received = self._taken()
             if len(received.payloads) >= _BUSY:
                 received = self._lingering(received, timeout_s)
-            if time.monotonic() >= self._status_at_s:
-                self._say(0)
+            self._say_if_due()
             return received
 
     def acknowledge(self, lsn: int) -> None:
@@ -91,10 +102,24 @@ class Replication:
             os.write(self._waker, b"!")
 
     def close(self) -> None:
-        with contextlib.suppress(psycopg.Error, SourceError):
+        self._closed.set()
+        self._replies.join()
+        with contextlib.suppress(psycopg.Error, SourceError), self._using:
             self._say(0)
         self._db.close()
         self._close_pipe()
+
+    def _reply(self) -> None:
+        """The server ends a connection that it has not heard from for a minute. What goes wrong here, whoever reads
+        finds too."""
+        while not self._closed.wait(STATUS_S):
+            with contextlib.suppress(psycopg.Error, SourceError):
+                self._say_if_due()
+
+    def _say_if_due(self) -> None:
+        with self._using:
+            if time.monotonic() >= self._status_at_s:
+                self._say(0)
 
     def _lingering(self, received: Received, timeout_s: float) -> Received:
         """While much is coming: what costs less taken together."""
@@ -110,6 +135,10 @@ class Replication:
 
     def _taken(self) -> Received:
         """All that is there, up to a batch."""
+        with self._using:
+            return self._taken_now()
+
+    def _taken_now(self) -> Received:
         conn = self._db.pgconn
         conn.consume_input()
         payloads: list[bytes] = []
@@ -157,6 +186,19 @@ class Replication:
     def _close_pipe(self) -> None:
         os.close(self._woken)
         os.close(self._waker)
+
+
+def temporary_slot(sessions: Sessions, name: str, seconds: float) -> tuple[Connection, int]:
+    """A slot that goes with the connection it was made by; where its stream begins."""
+    db = sessions.open(replication="database")
+    try:
+        with speaking(), deadline(sessions, db, seconds, "begin to follow the database"):
+            row = db.execute(f"CREATE_REPLICATION_SLOT {quoted(name)} TEMPORARY LOGICAL pgoutput".encode()).fetchone()
+        assert row is not None
+        return db, parse_lsn(row[1])
+    except BaseException:
+        db.close()
+        raise
 
 
 def _started(sessions: Sessions, slot: str, publication: str, start: int) -> Connection:

@@ -154,8 +154,8 @@ def slots(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
         elif (lag or 0) > limit:
             yield Finding(subject, needed, found, State.BAD, fix, "or let Headwater catch up", by_hand=True)
         elif not active:
-            then = "if that Headwater does not come back"
-            yield Finding(subject, needed, found, State.NOTE, fix, then, by_hand=True)
+            then = "if that Headwater does not come back: until then the log grows, and in the end fills the disk"
+            yield Finding(subject, needed, found, State.BAD, fix, then, by_hand=True)
         else:
             yield Finding(subject, needed, found)
 

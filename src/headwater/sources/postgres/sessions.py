@@ -43,6 +43,10 @@ class Interrupted(SourceError):
     """PostgreSQL ended the statement before its end: by our time limit, or because it was told to."""
 
 
+class Unreachable(SourceError):
+    """The server is not there, or lets nobody in."""
+
+
 class Sessions:
     """A small pool. A connection that broke is not lent again."""
 
@@ -61,7 +65,7 @@ class Sessions:
         try:
             db = psycopg.connect(**given, autocommit=True)
         except psycopg.Error as error:
-            raise SourceError(
+            raise Unreachable(
                 f"PostgreSQL could not be reached: {_words(error)}",
                 hint="check host, port, database, user and password of the address",
             ) from None

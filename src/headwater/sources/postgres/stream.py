@@ -22,7 +22,7 @@ from headwater.sources.postgres.keeping import LOOK_AHEAD_MIN, Keeping
 from headwater.sources.postgres.placing import Recent, Seen
 from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
-from headwater.sources.postgres.sessions import Sessions
+from headwater.sources.postgres.sessions import Connection, Sessions
 from headwater.sources.postgres.translating import Item, Look, Translation
 from headwater.sources.source import SchemaChange
 
@@ -49,8 +49,11 @@ class Slot:
 class Stream:
     """Every method may be called from any thread."""
 
-    def __init__(self, sessions: Sessions, slot: Slot, keeping: Keeping, look: Look) -> None:
-        self._sessions, self._slot, self._keeping = sessions, slot, keeping
+    def __init__(
+        self, sessions: Sessions, slot: Slot, keeping: Keeping, look: Look, link: Connection | None = None
+    ) -> None:
+        """`link` is the connection that a temporary slot belongs to: without it there is no slot."""
+        self._sessions, self._slot, self._keeping, self._link = sessions, slot, keeping, link
         self.moved = threading.Condition(threading.RLock())
         self._reading = self._closed = False
         self._replication: Replication | None = None
@@ -159,6 +162,12 @@ class Stream:
         with self.moved:
             return self._recent.place(seen, floor)
 
+    def let_go(self) -> None:
+        """A server that shuts down waits for us until it has our word for all that it sent: it need not."""
+        with self.moved:
+            self.moved.wait_for(lambda: not self._reading)
+            self._disconnect()
+
     def wake(self) -> None:
         with self.moved:
             if self._replication is not None:
@@ -171,6 +180,8 @@ class Stream:
             self.wake()
             self.moved.wait_for(lambda: not self._reading)
             self._disconnect()
+            if self._link is not None:
+                self._link.close()
 
     # Reading
 
@@ -193,8 +204,9 @@ class Stream:
 
     def _connected(self) -> Replication:
         if self._replication is None:
-            start = max(self.position, self._start)
-            self._replication = Replication(self._sessions, self._slot.name, self._slot.name, start)
+            start, name = max(self.position, self._start), self._slot.name
+            link, self._link = self._link, None
+            self._replication = Replication(self._sessions, name, name, start, link)
             self._replication.acknowledge(self._durable)
         return self._replication
 

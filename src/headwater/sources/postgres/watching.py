@@ -9,17 +9,19 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.captured import Captured
 from headwater.sources.postgres.grounds import read_files
 from headwater.sources.postgres.publishing import lack, published, unpublish
-from headwater.sources.postgres.sessions import Connection, Sessions
+from headwater.sources.postgres.sessions import Connection, Sessions, Unreachable
 from headwater.sources.postgres.shape import Shape, read_shapes, secured_reason
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.source import Lost, SchemaChange
 
 LOOK_S = 1.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Watch:
     def __init__(self, sessions: Sessions, publication: Callable[[], str]) -> None:
         self._sessions, self._publication = sessions, publication
         self._found: _Found | None = None
-        self._look_at_s = 0.0
+        self._look_at_s = self._ask_at_s = 0.0
+        self.refused = 0  # looks in a row at which the server let nobody in
 
     def due_in_s(self) -> float:
         return max(0.0, self._look_at_s - time.monotonic()) if self._found is None else LOOK_S
@@ -69,8 +72,11 @@ class Watch:
         if self._heard(stream):
             self._look_at_s = 0.0
         if self._found is None and time.monotonic() >= self._look_at_s:
-            self._look_at_s = time.monotonic() + LOOK_S
-            self._found = self._looked(stream, now)
+            self._look_at_s = self._ask_at_s = time.monotonic() + LOOK_S
+            self._found = self._counted(lambda: self._looked(stream, now))
+        elif self._found is not None and time.monotonic() >= self._ask_at_s:
+            self._ask_at_s = time.monotonic() + LOOK_S
+            self._counted(self._ask)
         if self._found is None or not self.has_news(stream):
             return []
         found, self._found = self._found, None
@@ -93,6 +99,20 @@ class Watch:
         with stream.moved:
             heard, stream.translation.heard_ddl = stream.translation.heard_ddl, False
             return heard
+
+    def _counted(self, look: Callable[[], T]) -> T:
+        try:
+            found = look()
+        except Unreachable:
+            self.refused += 1
+            raise
+        self.refused = 0
+        return found
+
+    def _ask(self) -> None:
+        """While what was found waits for the stream to come as far: is the server there?"""
+        with self._sessions.lent() as db:
+            db.execute("SELECT 1")
 
     def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
         with stream.moved:
