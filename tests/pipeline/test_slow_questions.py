@@ -120,6 +120,21 @@ def test_a_plain_query_has_the_limit_too(origin: Origin, tmp_path: Path) -> None
         assert here.db.query("SELECT a FROM t") == [{"a": 1}]
 
 
+def test_an_answer_that_is_too_large_ends_its_query_alone(origin: Origin, tmp_path: Path) -> None:
+    """Rows without end: they are counted as they come, and never gathered."""
+    numbers = {
+        "sqlite": f"{_NUMBERS.format(1)} SELECT x FROM c WHERE EXISTS (SELECT 1 FROM t)",
+        "postgres": "SELECT generate_series(1, 100000000000) AS x FROM t",
+    }
+    limits = replace(_HOURS, question_bytes_max=1 << 20)
+    for here in _opened(origin, tmp_path, limits):
+        live = here.db.query(_QUICK, live=True)
+        endless = here.db.query(numbers[origin.kind], live=True, timeout=0.1)
+        eventually(lambda: endless.state == "closed")  # noqa: B023
+        assert endless.reason is not None and "larger than 1 MiB" in endless.reason
+        assert live.wait(here.write("INSERT INTO quiet VALUES (7)")) and live.state == "ready"
+
+
 def test_a_database_in_memory_has_the_limit_too() -> None:
     with headwater.connect("memory://slow", runner="inline") as db:
         db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")

@@ -61,6 +61,7 @@ class Limits:
     params_bytes_max: int = 256 << 10  # subscribe is refused
     params_depth_max: int = 32  # of arrays in arrays; subscribe is refused
     question_ms_max: int = 30_000  # that the origin takes to answer; the query is refused, its subscription closed
+    question_bytes_max: int = 64 << 20  # of an answer; the subscription is closed
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
     report_bytes_max: int = 1 << 31  # of one step of a cell; more than that cannot be emitted, and the cell says so

@@ -292,7 +292,7 @@ class Requery:
     def _cancellable(self, instance: int, asked: AskedWindow, limit_s: float) -> Cancellation:
         """From here on `forget` and `stop` end the question."""
         with self._lock:
-            cancellation = asked.cancellation = Cancellation(limit_s)
+            cancellation = asked.cancellation = Cancellation(limit_s, self._limits.question_bytes_max)
             if self._stop or self._asked.get(instance) is not asked:
                 cancellation.cancel()
             return cancellation

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from headwater.model.errors import HeadwaterError, LimitExceeded
 
 QUESTION_S_MAX = 30.0
+ANSWER_BYTES_MAX = 256 << 20
 
 
 class Cancelled(HeadwaterError):
@@ -23,10 +24,10 @@ class TooSlow(LimitExceeded):
 
 
 class Cancellation:
-    """Of one question at a time. Safe to use from any thread."""
+    """Of one question at a time, with its limits: time, and the size of its answer. Safe to use from any thread."""
 
-    def __init__(self, seconds: float = QUESTION_S_MAX) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float = QUESTION_S_MAX, bytes_max: int = ANSWER_BYTES_MAX) -> None:
+        self.seconds, self.bytes_max = seconds, bytes_max
         self._until_s = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._cancelled = False
@@ -79,3 +80,11 @@ class Cancellation:
             f"the database took longer than {self.seconds:g} s to answer the query",
             hint="make it cheaper, by an index or a narrower WHERE",
         )
+
+    def check_size(self, answer_bytes: int) -> None:
+        """Raises where so many of the answer are too many. What is left of it must not be read."""
+        if answer_bytes > self.bytes_max:
+            raise LimitExceeded(
+                f"the answer of the database is larger than {self.bytes_max >> 20} MiB",
+                hint="ask for fewer rows or columns",
+            )

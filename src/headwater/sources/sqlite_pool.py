@@ -45,6 +45,7 @@ class Process:
             command = [sys.executable, "-I", "-S", "-c", PROGRAM, *_PATHS, str(path)]
             self._process = subprocess.Popen(command, stdin=other.fileno(), stdout=subprocess.DEVNULL)
         self.is_usable = True
+        self._taken_bytes = 0  # of the answer that is read now
 
     @property
     def pid(self) -> int:
@@ -58,6 +59,7 @@ class Process:
                 if not was_usable:
                     raise SourceError("the process that ran the query before ended", hint="ask again")
                 send(self._peer, (what, sql, params))
+                self._taken_bytes = 0
                 while (reply := self._reply(cancellation))[0] is not None:
                     if not reply[0]:
                         self.is_usable = True
@@ -70,6 +72,8 @@ class Process:
 
     def _reply(self, cancellation: Cancellation) -> tuple[bool | None, Any]:
         (length,) = HEADER.unpack(self._received(cancellation, HEADER.size))
+        self._taken_bytes += length
+        cancellation.check_size(self._taken_bytes)
         found: tuple[bool | None, Any] = marshal.loads(self._received(cancellation, length))
         return found
 

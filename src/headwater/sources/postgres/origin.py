@@ -445,7 +445,7 @@ class PostgresSource(Writing):
     ) -> Answer | None:
         with self._questions.reading(*relations, cancellation=cancellation) as db:
             seen = self._seen(db)
-            columns, rows = answered(db, sql, values, read_types)
+            columns, rows = answered(db, sql, values, read_types, cancellation)
         position = self._place(seen, floor)
         return Answer(columns, rows, self._tell(position)) if position is not None else None
 
@@ -596,7 +596,7 @@ class PostgresMoment:
         ending = cancellation or Cancellation()
         with interruptible(self.db, ending):
             limit_time(self.db, ending)
-            columns, rows = answered(self.db, *bound(sql, params), read_types)
+            columns, rows = answered(self.db, *bound(sql, params), read_types, ending)
         rewritten = self.db.execute(_REWRITTEN, (list(self.oids),)).fetchone() is not None
         return None if rewritten else Answer(columns, rows, self.position)
 

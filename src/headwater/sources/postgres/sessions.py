@@ -6,6 +6,7 @@ Every connection string of libpq is taken as it is; nothing here knows what the 
 from __future__ import annotations
 
 import contextlib
+import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,9 @@ _PINNED = {
 _IDLE_MAX = 8  # connections kept
 _QUERY_CANCELED = "57014"
 _CANCEL_S = 5.0
+_CHUNKS_SINCE, _CHUNK_ROWS = 170000, 1024  # of libpq
+_ROW_BYTES = 8  # of a value, at least
+_ROWS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK}
 _TIMER_S = 0.5  # the server's clock and ours
 _SQL_CLASSES = frozenset(
     ["21", "22", "23", "24", "26", "2B", "33", "34", "38", "39", "3D", "3F", "42", "44", "54", "0A"]
@@ -156,24 +160,80 @@ def _stop(db: Connection) -> None:
 
 
 def answered(
-    db: Connection, sql: str, params: Sequence[Any] = (), types: Callable[[Connection], Types] = lambda _: BUILT_IN
+    db: Connection,
+    sql: str,
+    params: Sequence[Any] = (),
+    types: Callable[[Connection], Types] = lambda _: BUILT_IN,
+    cancellation: Cancellation | None = None,
 ) -> tuple[tuple[str, ...], list[Row]]:
     """The columns and rows of a query with `$1` parameters. `types` are asked for where PostgreSQL's own do not do."""
-    result = _executed(db, sql, params) if params else alone(db, sql)
-    if result.status != pq.ExecStatus.TUPLES_OK:
-        raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
-    fields = range(result.nfields)
-    names = tuple((result.fname(n) or b"").decode() for n in fields)
-    columns = [[result.get_value(row, n) for row in range(result.ntuples)] for n in fields]
-    oids = [result.ftype(n) for n in fields]
+    with speaking(sql):
+        names, oids, columns = _collected(db, sql, params, cancellation or Cancellation())
     known = BUILT_IN if all(map(BUILT_IN.knows, oids)) else types(db)
     parsers = [known.parser(oid) for oid in oids]
     parsed = [
         [None if text is None else parse(text) for text in column]
-        for parse, column in zip(parsers, columns, strict=True)
+        for parse, column in zip(parsers, columns[1:], strict=True)
     ]
-    rows: list[Row] = list(zip(*parsed, strict=True)) if parsed else [()] * result.ntuples
+    rows: list[Row] = list(zip(*parsed, strict=True)) if parsed else [()] * len(columns[0])
     return names, rows
+
+
+def _collected(
+    db: Connection, sql: str, params: Sequence[Any], cancellation: Cancellation
+) -> tuple[tuple[str, ...], list[int], list[list[Any]]]:
+    """The names and types of the columns, and what is in them, behind one that only counts the rows. An answer that
+    turns out too large is not read to its end, and the connection is of no more use."""
+    names: tuple[str, ...] = ()
+    oids, columns, taken = list[int](), list[list[Any]](), 0
+    for result in _results(db, sql, params):
+        if result.status not in _ROWS:
+            db.close()
+            raise SqlError("expected a query, found a statement that returns no rows", sql=sql)
+        fields = range(result.nfields)
+        if not columns:
+            names = tuple((result.fname(n) or b"").decode() for n in fields)
+            oids, columns = [result.ftype(n) for n in fields], [[] for _ in range(result.nfields + 1)]
+        columns[0] += [None] * result.ntuples
+        for n in fields:
+            values = [result.get_value(row, n) for row in range(result.ntuples)]
+            taken += _ROW_BYTES * len(values) + sum(map(len, filter(None, values)))
+            columns[n + 1] += values
+        if taken > cancellation.bytes_max:
+            db.close()
+            cancellation.check_size(taken)
+    return names, oids, columns
+
+
+def _results(db: Connection, sql: str, params: Sequence[Any]) -> Iterator[Any]:
+    """As they come, some rows at a time: so many as fit into memory are never gathered before they are counted."""
+    pgconn = db.pgconn
+    pgconn.send_query_params(sql.encode(), [written(value) for value in params] or None)
+    if pq.version() >= _CHUNKS_SINCE:
+        pgconn.set_chunked_rows_mode(_CHUNK_ROWS)
+    else:
+        pgconn.set_single_row_mode()
+    while pgconn.flush():
+        _wait(pgconn, select.POLLOUT)
+    while (result := _awaited(pgconn)) is not None:
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            while _awaited(pgconn) is not None:
+                pass
+            raise psycopg.errors.error_from_result(result)
+        yield result
+
+
+def _awaited(pgconn: Any) -> Any:
+    while pgconn.is_busy():
+        _wait(pgconn, select.POLLIN)
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def _wait(pgconn: Any, event: int) -> None:
+    waiting = select.poll()
+    waiting.register(pgconn.socket, event)
+    waiting.poll()
 
 
 def alone(db: Connection, sql: str) -> Any:
