@@ -32,7 +32,7 @@ class Audience:
 
     def end(self) -> None:
         out, _ = self.process.communicate()
-        lines = [line.split() for line in out.splitlines()]
+        lines = [line.split() for line in out.splitlines() if line]
         self.heard = [(float(at), float(late)) for at, late in lines]
 
 
