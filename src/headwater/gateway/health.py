@@ -21,7 +21,8 @@ _log = logging.getLogger("headwater.health")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`failure` is None while all is well; `lag_ms` is how long ago the oldest change was committed that waits."""
+    """`failure` is None while all is well; `lag_ms` is how long ago the oldest change was committed that waits, or how
+    long the database has been read without an end."""
 
     failure: str | None
     lag_ms: float
@@ -57,7 +58,8 @@ class Monitor:
                 failure = "catching up after a failure"
             else:
                 self._until = None
-            return Health(failure, 0.0 if oldest is None else max(0.0, now - oldest.committed_at) * 1000)
+            waits_ms = 0.0 if oldest is None else (now - oldest.committed_at) * 1000
+            return Health(failure, max(0.0, waits_ms, self._pipeline.capture.stalled_ms))
 
     def _failing(self) -> str | None:
         return self._pipeline.failure or first_failure((*self._hub.threads, self._thread))

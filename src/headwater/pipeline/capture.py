@@ -110,9 +110,13 @@ class Capture:
     def stall(self) -> str | None:
         """A database that neither answers nor refuses, or a transaction that takes long: nothing comes meanwhile."""
         most_s = self._limits.stale_ms / 1000
-        if not self.thread.is_alive() or time.monotonic() - self._turned_at <= most_s:
-            return None
-        return f"the database has been read for more than {most_s:g} s without an end"
+        return f"the database has been read for more than {most_s:g} s without an end" if self.stalled_ms else None
+
+    @property
+    def stalled_ms(self) -> float:
+        """How long nothing has come; 0 where that is not remarkable."""
+        passed_ms = (time.monotonic() - self._turned_at) * 1000
+        return passed_ms if self.thread.is_alive() and passed_ms > self._limits.stale_ms else 0.0
 
     def _failed(self, reason: str) -> None:
         if self.failure != reason:
