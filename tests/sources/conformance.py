@@ -20,7 +20,7 @@ import pytest
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.value import Row, Type
-from headwater.sources.source import SchemaChange, Source
+from headwater.sources.source import Item, SchemaChange, Source
 from tests.sources.replica import Replica, drained, exact
 
 Execute = Callable[..., object]
@@ -66,11 +66,11 @@ def _shop(origin: Origin) -> Source:
     return source
 
 
-def _changes(items: Sequence[Transaction | SchemaChange]) -> list[Change]:
+def _changes(items: Sequence[Item]) -> list[Change]:
     return [change for item in items if isinstance(item, Transaction) for change in item.changes]
 
 
-def _until(source: Source, after: int, found: Callable[[Transaction | SchemaChange], bool]) -> list[Any]:
+def _until(source: Source, after: int, found: Callable[[Item], bool]) -> list[Any]:
     items: list[Any] = []
     until_s = time.monotonic() + _PATIENCE_S
     while not any(found(item) for item in items):
@@ -298,7 +298,7 @@ def test_an_answer_is_right_for_its_position(origin: Origin) -> None:
     """While others write: what the changes up to its position give is what it says."""
     source = _shop(origin)
     replica = Replica(source, "t")
-    items: list[Transaction | SchemaChange] = []
+    items: list[Item] = []
     stop = threading.Event()
 
     def take() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from headwater.model.change import Transaction
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array, pack_any, type_of
-from headwater.sources.source import SchemaChange, Source
+from headwater.sources.source import Item, SchemaChange, Source
 from headwater.sources.sqlite_schema import quoted
 
 Exact = tuple[tuple[str, Any], ...]
@@ -44,12 +44,13 @@ class Replica:
                 self.rows.update(exact(row) for row in zip(*columns, strict=True))
         self.reason: str | None = None
 
-    def apply(self, items: Iterable[Transaction | SchemaChange]) -> None:
+    def apply(self, items: Iterable[Item]) -> None:
         for item in items:
             if isinstance(item, SchemaChange):
                 self._reshape(item)
             elif item.position > self.position:
-                self._transact(item)
+                if isinstance(item, Transaction):
+                    self._transact(item)
                 self.position = item.position
 
     def _transact(self, transaction: Transaction) -> None:
@@ -89,18 +90,18 @@ class Replica:
         assert +self.rows == there
 
 
-def drain(source: Source, after: int) -> list[Transaction | SchemaChange]:
+def drain(source: Source, after: int) -> list[Item]:
     """All that there is after a position."""
-    items: list[Transaction | SchemaChange] = []
+    items: list[Item] = []
     while found := source.changes(after, 0):
         items += found
         after = max(item.position for item in found)
     return items
 
 
-def drained(source: Source, after: int, timeout_s: float = 120.0) -> list[Transaction | SchemaChange]:
+def drained(source: Source, after: int, timeout_s: float = 120.0) -> list[Item]:
     """All that was committed by now, of any source: until the position of now is reached."""
-    items: list[Transaction | SchemaChange] = []
+    items: list[Item] = []
     upto, until_s = source.position(), time.monotonic() + timeout_s
     while after < upto:
         assert time.monotonic() < until_s, f"position {upto} was not reached: {after}"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headwater.model.change import Transaction
-from headwater.sources.source import SchemaChange, Source
+from headwater.sources.source import Item, Source
 from headwater.sources.sqlite import SqliteSource
 from tests.sources.replica import Replica
 
@@ -80,9 +80,9 @@ def created(path: Path, dice: random.Random, page_bytes: int) -> sqlite3.Connect
     return db
 
 
-def follow(source: Source, after: int, writers: list[subprocess.Popen[bytes]]) -> list[Transaction | SchemaChange]:
+def follow(source: Source, after: int, writers: list[subprocess.Popen[bytes]]) -> list[Item]:
     """All items until the writers are done."""
-    items: list[Transaction | SchemaChange] = []
+    items: list[Item] = []
     while True:
         done = all(writer.poll() is not None for writer in writers)
         found = source.changes(after, 0 if done else 0.05)
@@ -93,7 +93,7 @@ def follow(source: Source, after: int, writers: list[subprocess.Popen[bytes]]) -
             return items
 
 
-def journalled(items: list[Transaction | SchemaChange]) -> list[str]:
+def journalled(items: list[Item]) -> list[str]:
     """The ids of the transactions. Every captured one has exactly one."""
     ids: list[str] = []
     for item in items:

@@ -59,6 +59,7 @@ class Hub:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline, self._limits = pipeline, pipeline.limits
         self._lock = threading.RLock()
+        self._moved = threading.Condition(self._lock)  # with each report that was taken
         self._windows: dict[int, Window] = {}
         self._by_instance: dict[int, dict[Subscription, None]] = {}
         self._idle: Deadlines[int] = Deadlines()
@@ -148,6 +149,7 @@ class Hub:
         refused: list[HeadwaterError | None] = [None] * len(joining)
         first: dict[int, Subscription] = {}
         with self._lock:
+            self._let_end([one.planned for one in joining])
             for number, one in enumerate(joining):
                 try:
                     subscription = self._joined(one)
@@ -160,6 +162,20 @@ class Hub:
                 self._flush(session)
         failed = self._ask(list(first.values())) if first else None
         return [failed or before if number in first else before for number, before in enumerate(refused)]
+
+    def _let_end(self, planned: Sequence[Planned]) -> None:
+        """A window whose end is logged goes before anybody joins it: who comes now is none of those it ends for."""
+
+        def is_over() -> bool:
+            return not any(self._is_shown(one) and self._pipeline.is_ending(one) for one in planned)
+
+        if not is_over() and threading.current_thread() is not self._thread:
+            self._moved.wait_for(is_over, self._limits.capture_ms_max / 1000)
+
+    def _is_shown(self, planned: Planned) -> bool:
+        """It was asked for in this life, and has begun."""
+        window = self._windows.get(planned.instance.id)
+        return window is not None and window.asked and window.state is not None
 
     def _joined(self, joining: Joining) -> Subscription | None:
         """The subscription, where nobody has asked for its window yet."""
@@ -321,6 +337,7 @@ class Hub:
             taken = sum(self._read(number, cell) for number, cell in enumerate(self.cells))
             self._advance()
             self._expire()
+            self._moved.notify_all()
             for number in self._pipeline.runner.broken.keys() - self._broken:
                 self._break(number, self._pipeline.runner.broken[number])
         if taken:

@@ -17,6 +17,7 @@ from headwater.sources.cancellation import Cancellation
 class AskedWindow:
     """`dirty` when a question is due, `asking` while one is under way, which ends by `cancellation`; not before
     `retry_s` where the last one failed. `client` is who asked for it first. `slow`: its questions take their time.
+    `unsure`: it must be learned first what the query reads.
 
     The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
     """
@@ -27,6 +28,7 @@ class AskedWindow:
     client: int = 0
     dirty: bool = True
     asking: bool = False
+    unsure: bool = False
     slow: bool = False
     retry_s: float = 0.0
     position: int = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headwater.engine.keyed import keys_of
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.pipeline.measuring import measure
@@ -50,6 +51,19 @@ def _plan_read(
     if names != reads.columns or planned.template.tables != frozenset(reads.tables):
         return _asked(source, tables, sql, params, reads, "we read it otherwise than PostgreSQL does")
     return planned, None
+
+
+def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> Requeried:
+    """What a query that the origin answers reads now; `SqlError` where that makes another query of it."""
+    reads = source.reads(query.sql, query.params)
+    if reads.columns != query.names:
+        raise SqlError("what it reads was redefined with other columns: subscribe again", sql=query.sql)
+    if query.selection is None:
+        return requeried(query.sql, query.params, reads.columns, reads.tables, reads.functions, query.why)
+    _, found = plan_with(source, tables, query.sql, query.params)
+    if found is None or found.selection is None or keys_of(found.selection) != keys_of(query.selection):
+        raise SqlError("what it reads was redefined with other keys: subscribe again", sql=query.sql)
+    return found
 
 
 def _asked(

@@ -24,7 +24,7 @@ from headwater.model.schema import Table
 from headwater.model.stretch import Part, among
 from headwater.pipeline.backlog import Backlog
 from headwater.pipeline.records import Schema, decode_control, position_of
-from headwater.sources.source import SchemaChange, Source
+from headwater.sources.source import Item, SchemaChange, Source
 from headwater.vital import VitalThread
 
 _WAIT_S = 0.5
@@ -47,10 +47,12 @@ class Capture:
         limits: Limits,
         on_schema: Callable[[Schema], None],
         on_changes: Callable[[Sequence[Transaction], Mapping[str, Table]], None],
+        on_redefined: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_changes` is told of transactions just before they are readable; `on_schema` logs what it is told."""
+        """`on_changes` is told of transactions just before they are readable; `on_schema` logs what it is told;
+        `on_redefined` is told of views and functions that may be others now."""
         self._source, self._writer, self._limits = source, log, limits
-        self._on_schema, self._on_changes = on_schema, on_changes
+        self._on_schema, self._on_changes, self._on_redefined = on_schema, on_changes, on_redefined
         self.position = position
         self.transactions = 0
         self._unsettled = 0  # changes
@@ -124,7 +126,7 @@ class Capture:
         self.failure = reason
         self._stop.wait(_RETRY_S)
 
-    def take(self, items: Iterable[Transaction | SchemaChange]) -> None:
+    def take(self, items: Iterable[Item]) -> None:
         """Logs what the source reported. Under the lock, so that no table is registered in between."""
         with self.lock:
             for kind, group in groupby(items, key=type):
@@ -132,8 +134,7 @@ class Capture:
                     self._transactions([item for item in group if isinstance(item, Transaction)])
                 else:
                     for item in group:
-                        if isinstance(item, SchemaChange):
-                            self._schema(item)
+                        self._tell(item)
         if self._unsettled > self._limits.unsettled_changes_max:
             self._settle()
 
@@ -165,10 +166,14 @@ class Capture:
         known = transaction if changes is transaction.changes else Transaction(transaction.position, changes)
         return known if isinstance(changes, Part) else coalesce(known, self.tables)
 
-    def _schema(self, change: SchemaChange) -> None:
-        self._log_schema(change)
-        if change.position > self.position:
-            self._append([Transaction(change.position, ())])
+    def _tell(self, item: Item) -> None:
+        """Before its position is reached: nobody is to take what they have for right there."""
+        if isinstance(item, SchemaChange):
+            self._log_schema(item)
+        else:
+            self._on_redefined()
+        if item.position > self.position:
+            self._append([Transaction(item.position, ())])
 
     def _log_schema(self, change: SchemaChange) -> None:
         """What was said before, or of an older capture of a table by this name, is no news."""

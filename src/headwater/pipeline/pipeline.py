@@ -25,7 +25,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import Corrupt, HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.pipeline.asking import explain_with, plan_followed, plan_with
+from headwater.pipeline.asking import explain_with, plan_followed, plan_with, relearned
 from headwater.pipeline.beside import Beside
 from headwater.pipeline.capture import Capture, last_position
 from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
@@ -94,6 +94,7 @@ class Pipeline:
         self._quarantine = Quarantine()
         self.source_lag_bytes = 0  # as of the last look
         self._requeried: dict[int, Requeried] = {}
+        self._ending: set[int] = set()  # windows whose end is logged, or about to be
         self._beside = Beside(self.layout, self.grid.queries, limits)
         self._progress = on_hydrated or (lambda table, rows: _log.debug("%s: %d rows read", table, rows))
         with contextlib.ExitStack() as opened:
@@ -110,8 +111,9 @@ class Pipeline:
                 limits,
                 self._on_schema,
                 lambda changes, tables: self._requery.changed(changes, tables),
+                lambda: self._redefined(),
             )
-            self._requery = Requery(source, self._append, self.capture.reached, self._give_up, limits)
+            self._requery = Requery(source, self._append, self.capture.reached, self._give_up, limits, self._relearned)
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self.runner.on_poison = self._expel
@@ -204,6 +206,7 @@ class Pipeline:
 
     def _planned(self, sql: str, params: Given) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
+        self._catch_up()
         try:
             return self._plans.plan(sql, params)
         except SqlError:
@@ -212,6 +215,16 @@ class Pipeline:
         if query is not None:
             self._requeried[query.instance] = query
         return planned
+
+    def _catch_up(self) -> None:
+        """A query that comes after a change of the schema is planned and begun with the tables as they are now."""
+        position = self.source.schema_position()
+        if position > self.capture.position:
+            self.capture.reached(position)
+
+    def is_ending(self, planned: Planned) -> bool:
+        """Its window, where there is one, is about to end: who asks for it now is to begin anew."""
+        return planned.template.id not in self._catalog.templates or planned.instance.id in self._ending
 
     def explain(self, sql: str, params: Given = (), analyze: bool = False) -> str:
         self._declared = {table.name: table for table in self.source.tables()}
@@ -274,6 +287,7 @@ class Pipeline:
 
     def ended(self, *instances: int) -> None:
         """Nobody is subscribed to them any more."""
+        self._ending.difference_update(instances)
         self._living.end(*instances)
 
     def _rest(self) -> None:
@@ -378,13 +392,27 @@ class Pipeline:
 
     def _answering(self, planned: Planned) -> Activate | None:
         """The tables it reads are captured, so that we hear when to ask again."""
-        mask = self._requeried[planned.instance.id].mask
-        for table in sorted(mask):
-            self._captured(table)
-        names = tuple(output.name for output in planned.template.outputs)
-        self._catalog.templates[planned.template.id] = Known(planned.template.id, frozenset(mask), names)
-        self._catalog.write(self.layout.catalog)
+        self._watched(self._requeried[planned.instance.id])
         return None
+
+    def _watched(self, query: Requeried) -> None:
+        for table in sorted(query.mask):
+            self._captured(table)
+        self._catalog.templates[query.template] = Known(query.template, frozenset(query.mask), query.names)
+        self._catalog.write(self.layout.catalog)
+
+    def _redefined(self) -> None:
+        self._declared = {}
+        self._plans.forget()
+        self._requery.redefined()
+
+    def _relearned(self, query: Requeried) -> Requeried:
+        """What a query that the origin answers reads now that views or functions may be others, its tables captured."""
+        self._declared = {table.name: table for table in self.source.tables()}
+        found = relearned(self.source, self._tables(), query)
+        self._watched(found)
+        self._requeried[found.instance] = found
+        return found
 
     def _give_up(self, instance: int, reason: str) -> None:
         self._close([Unsubscribe(instance, reason)])
@@ -394,9 +422,11 @@ class Pipeline:
         anew is not taken for them."""
         for one in over:
             self._requery.forget(one.instance)
+            self._ending.add(one.instance)
         try:
             self._append_many([*first, *over])
         except HeadwaterError:
+            self._ending.difference_update(one.instance for one in over)
             for query in filter(None, (self._requeried.get(one.instance) for one in over)):
                 self._requery.watch(query)
             raise

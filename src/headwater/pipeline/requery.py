@@ -52,11 +52,14 @@ class Requery:
         logged: Callable[[int], None],
         give_up: Callable[[int, str], None],
         limits: Limits,
+        learn: Callable[[Requeried], Requeried],
     ) -> None:
         """`log` gives the offset of the answer; `logged` returns once the log has reached a position; `give_up` ends a
-        window that the origin does not answer, or answers with too much."""
+        window that the origin does not answer, or answers with too much; `learn` tells what a query reads by now, from
+        tables that are all captured."""
         self._source, self._log, self._logged = source, log, logged
         self._give_up, self._limits, self._limit_s = give_up, limits, limits.question_ms_max / 1000
+        self._learn = learn
         self._asked: dict[int, AskedWindow] = {}
         self._failed: dict[int, str] = {}
         self._queue = QuestionQueue(LANES)
@@ -143,6 +146,13 @@ class Requery:
                     if asked.dirty and instance not in dirty:
                         self._put(instance, asked)
 
+    def redefined(self) -> None:
+        """Views or functions may be others now. Told before a position behind that is readable in the log."""
+        with self._lock:
+            for instance, asked in self._asked.items():
+                asked.unsure = True
+                self._put(instance, asked)
+
     def right_through(self, instance: int, to: int, position: int) -> int:
         """The position a window is right for, seen by someone who has read its cell up to `to` and `position`."""
         with self._lock:
@@ -204,8 +214,29 @@ class Requery:
         self._ask(due, self._limit_s)
 
     def _ask(self, due: dict[int, AskedWindow], limit_s: float) -> None:
-        for instance, asked in self._ask_parts(due, limit_s):
+        sure = {instance: asked for instance, asked in due.items() if self._is_sure(instance, asked)}
+        for instance, asked in self._ask_parts(sure, limit_s):
             self._trying({instance: asked}, partial(self._ask_whole, instance, asked, limit_s))
+
+    def _is_sure(self, instance: int, asked: AskedWindow) -> bool:
+        """Whether it is known what the query reads. Where that is another than before, its changes count from here on,
+        and the question comes after."""
+        if not asked.unsure:
+            return True
+        asked.unsure = False
+        is_learned = self._trying({instance: asked}, partial(self._learn_again, instance, asked))
+        asked.unsure = asked.unsure or not is_learned
+        return is_learned and self._asked.get(instance) is asked
+
+    def _learn_again(self, instance: int, asked: AskedWindow) -> None:
+        try:
+            query = self._learn(asked.query)
+        except (SqlError, PermissionDenied) as error:
+            self._give_up(instance, error.message)
+            return
+        with self._lock:
+            asked.query = query
+            asked.touched.note_whole(asked.position)
 
     def _trying(self, due: Mapping[int, AskedWindow], ask: Callable[[], None]) -> bool:
         """What cannot be asked now is asked again soon; what took too long for its lane, in a slow one. Whether it

@@ -122,7 +122,7 @@ def requeried(
     _refuse_volatile(sql, params, functions)
     keywords = tuple(sorted(params)) if isinstance(params, Mapping) else ()
     values = tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
-    template = template_id("", sql)
+    template = template_id("\0".join(("", *names)), sql)  # a text whose columns are others by now is another one
     instance = instance_id(template, (*keywords, *values), None, 0)
     ordered = has_order(sql) if selection is None else bool(selection.order)
     return Requeried(template, instance, sql, values, keywords, names, ordered, mask, why, selection)

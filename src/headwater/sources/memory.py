@@ -18,9 +18,9 @@ from typing import Any, Self
 from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Moment, Params
-from headwater.sources.sqlite_decode import Decoder, Item
-from headwater.sources.sqlite_origin import SqliteOrigin, SqliteSnapshot, read_log
+from headwater.sources.source import Answer, Item, Moment, Params
+from headwater.sources.sqlite_decode import Decoder
+from headwater.sources.sqlite_origin import SqliteOrigin, SqliteSnapshot, read_log, schema_version
 
 _numbers = itertools.count(1)
 
@@ -65,6 +65,10 @@ class MemorySource(SqliteOrigin):
             self._load(self._db, now)
         self._stale = False
         return now
+
+    def schema_position(self) -> int:
+        """All writes come through here, and are followed in their own transaction."""
+        return self._schema_position
 
     def snapshot(self, table: str, rows_max: int = 65536) -> LoadedSnapshot:
         return LoadedSnapshot(SqliteSnapshot(self._reading(), table, rows_max))
@@ -128,14 +132,16 @@ class MemorySource(SqliteOrigin):
             self._committed(db)
 
     def _committed(self, db: sqlite3.Connection) -> None:
-        """Notes where the transaction ended; if it changed the shape of a captured table, the capture follows."""
+        """Notes where the transaction ended. Captures have followed inside of it where it changed the schema, but for
+        those whose types are still being found."""
         self._note_end(db)
-        if capturing.installed(db):
-            for capture in capturing.outdated(db):
+        if schema_version(db) != self._schema_version:
+            for capture in capturing.outdated(db) if capturing.installed(db) else ():
                 db.execute("BEGIN")
-                capturing.follow(db, capture, self._verified)
+                self._follow(db, [capture])
                 db.execute("COMMIT")
                 self._note_end(db)
+            self._schema_version, self._views = schema_version(db), capturing.views(db)
         self._verified = capturing.position(db)
         self._stale = True
         self._turn.notify_all()

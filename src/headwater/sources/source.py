@@ -39,6 +39,17 @@ class SchemaChange:
     lost: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Redefinition:
+    """Views or functions may be others from here on: what queries read through them must be learned again. `position`
+    is as that of a `SchemaChange`."""
+
+    position: int
+
+
+Item = Transaction | SchemaChange | Redefinition
+
+
 class Lost(SourceError):
     """What was committed to a captured table since cannot be had any more. It may be captured anew."""
 
@@ -131,7 +142,7 @@ class Source(Protocol):
         """The tables that an earlier life captured and whose changes can still be told; asked for after `attach`. None
         where the origin itself keeps all that is needed for that."""
 
-    def changes(self, after: int, timeout_s: float) -> list[Transaction | SchemaChange]:
+    def changes(self, after: int, timeout_s: float) -> list[Item]:
         """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
 
         Transactions are whole: never split, merged only where `notes` says so. One without changes only tells that
@@ -140,7 +151,11 @@ class Source(Protocol):
         """
 
     def position(self) -> int:
-        """The position of the last committed change, whoever made it."""
+        """The position of the last committed change, whoever made it. A change of the schema that was committed before
+        is told before this position is."""
+
+    def schema_position(self) -> int:
+        """The position by which `changes` has told of every change of the schema that is committed by now."""
 
     def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
         """A captured table in one consistent read, in batches of at most `rows_max` rows."""

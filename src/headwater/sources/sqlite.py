@@ -23,9 +23,9 @@ from headwater.doorbell import Doorbell
 from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Moment, Params, Reads
-from headwater.sources.sqlite_decode import Decoder, Item
-from headwater.sources.sqlite_origin import SqliteOrigin, read_log
+from headwater.sources.source import Answer, Item, Moment, Params, Reads
+from headwater.sources.sqlite_decode import Decoder
+from headwater.sources.sqlite_origin import SqliteOrigin, read_log, schema_version
 from headwater.sources.sqlite_pins import Pins
 from headwater.sources.sqlite_pool import Pool, Process
 from headwater.sources.sqlite_question import source_error
@@ -61,6 +61,7 @@ class SqliteSource(SqliteOrigin):
         self._closed = False
         self._writer = self._opened()
         self._file = self._identity()
+        self._views = capturing.views(self._writer)
         name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = Pins(self._connect, self._wal)
@@ -68,7 +69,6 @@ class SqliteSource(SqliteOrigin):
         self._bell = Doorbell(self._wal.path, self.path)
         self._decoding: Decoder | None = None
         self._reported = 0
-        self._schema_version = -1
         self._tick_at_s = 0.0
         self._is_first_look = True
         self._merged: tuple[int, int] | None = None  # positions that may be of several transactions, told as one
@@ -137,7 +137,7 @@ class SqliteSource(SqliteOrigin):
     def _read(self, after: int) -> list[Item] | None:
         """What there is after a position; None where the schema is not the one we know."""
         with self._pins.forward() as db:
-            if _schema_version(db) != self._schema_version:
+            if schema_version(db) != self._schema_version:
                 return None
             decoder = self._decoder_at(db, after)
             self._verified = upto = capturing.position(db)
@@ -187,18 +187,27 @@ class SqliteSource(SqliteOrigin):
     def _followed_schema(self, settled: bool) -> bool:
         with self._capturing:
             with self._reading() as db:
-                outdated = capturing.outdated(db)
+                outdated, views = capturing.outdated(db), capturing.views(db)
+                redefined = views != self._views and capturing.installed(db)
             if outdated and self._verified < 0:
                 self._verified = self._reported
-            with self._writing() if outdated else self._reading() as db:
+            with self._writing() if outdated or redefined else self._reading() as db:
                 outdated = capturing.outdated(db)
                 if not settled and any(capture.since is None for capture in outdated):
                     return False
-                for capture in outdated:
-                    capturing.follow(db, capture, self._verified)
-                self._schema_version = _schema_version(db)
+                if outdated or redefined:
+                    self._follow(db, outdated)
+                self._views = capturing.views(db)
+                self._schema_version = schema_version(db)
             self._stale = True
             return True
+
+    def schema_position(self) -> int:
+        with self._reading() as db:
+            is_known = schema_version(db) == self._schema_version
+        if not is_known:
+            self._follow_schema()
+        return self._schema_position
 
     def _tick(self) -> None:
         if self._pins.due or time.monotonic() >= self._tick_at_s:
@@ -334,10 +343,6 @@ class SqliteMoment:
 def _plain(params: Params) -> Any:
     """As they are sent to a process."""
     return dict(params) if isinstance(params, Mapping) else tuple(params)
-
-
-def _schema_version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA schema_version").fetchone()[0])
 
 
 def _encoding(db: sqlite3.Connection) -> str:

@@ -2,7 +2,7 @@
 
 - `_headwater_log`: one row for each change of a captured table; `seq` is the position. `t` names the capture that wrote
   it, `op` is i, u or d; c: an update after what it led to by a cascade (see `sqlite_cascades`); s: from here on
-  capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why.
+  capture `o0` is replaced by `t`; g: capture `t` is over, `n0` says why; v: views are others than before.
 - `_headwater_tables`: a capture is one table in one shape. A column added makes a new capture.
 - `_headwater_mixed`: columns that did not keep to their type, as told by log rows that are pruned by now.
 - `_headwater_position`, `_headwater_replaced`: see `sqlite_triggers`.
@@ -293,6 +293,17 @@ def follow(db: sqlite3.Connection, capture: Capture, verified: int) -> None:
         renewed = Capture(capture.id, shape, capture.types, capture.since, False)
         db.execute(f"UPDATE {TABLES} SET shape = ? WHERE id = ?", (json.dumps(asdict(shape)), capture.id))
         _install(db, renewed)
+
+
+def views(db: sqlite3.Connection) -> dict[str, str]:
+    """The definitions of all views, by name."""
+    return dict(db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetchall())
+
+
+def redefined(db: sqlite3.Connection) -> None:
+    """Notes that views are others than before."""
+    db.execute(f"INSERT INTO {LOG}(op) VALUES ('v')")
+    db.execute(NOTE_POSITION)
 
 
 def end(db: sqlite3.Connection, capture: Capture, reason: str) -> None:

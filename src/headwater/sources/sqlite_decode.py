@@ -10,11 +10,10 @@ from typing import Any
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
-from headwater.sources.source import SchemaChange
+from headwater.sources.source import Item, Redefinition, SchemaChange
 from headwater.sources.sqlite_capture import Capture
 from headwater.sources.sqlite_cascades import Cascades
 
-Item = Transaction | SchemaChange
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
 
 _TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
@@ -57,7 +56,8 @@ class Decoder:
             if row[2] in "iudc":
                 pending.append(row)
             else:
-                items += self._transaction(pending, row[0] - 1)
+                over = [row[1]] if row[2] == "g" else []  # of what ended in the transaction itself nothing more is told
+                items += self._transaction([one for one in pending if one[1] not in over], row[0] - 1)
                 items += self._schema_change(row)
                 pending = []
         return items + self._transaction(pending, ends[-1])
@@ -117,17 +117,20 @@ class Decoder:
         return [SchemaChange(self.position, before, self.table(capture), reason)]
 
     def _schema_change(self, row: LogRow) -> list[Item]:
+        """Where there is nothing to tell, still that the position is reached: somebody may wait for it."""
         self.position = seq = row[0]
+        if row[2] == "v":
+            return [Redefinition(seq)]
         capture = self.captures.get(row[1])
         if capture is None:
-            return []
+            return [Transaction(seq, ())]
         if row[2] == "g":
             told = capture.id in self.garbled or capture.since is None
-            return [] if told else [SchemaChange(seq, self.table(capture), None, row[4])]
+            return [Transaction(seq, ()) if told else SchemaChange(seq, self.table(capture), None, row[4])]
         before = self.captures[row[3]]
         if before.id in self.garbled:
             self.garbled[capture.id] = self.garbled[before.id]
-            return []
+            return [Transaction(seq, ())]
         reason = f"columns were added to table {capture.shape.name}"
         return [SchemaChange(seq, self.table(before), self.table(capture), reason)]
 

@@ -50,6 +50,9 @@ class SqliteOrigin(Writing):
         self._pruned = 0
         self._stale = True  # captures have changed since the decoder read them
         self._verified = -1  # until there every capture is known to have fitted its table
+        self._schema_version = -1  # the schema that the captures fit
+        self._views: dict[str, str] = {}  # as of that
+        self._schema_position = 0  # of the last change of the schema that was followed
 
     def attach(self, directory: Path) -> None:
         """Takes no notice: all that is kept is in the database itself."""
@@ -93,8 +96,7 @@ class SqliteOrigin(Writing):
     def _begun(self, table: str) -> capturing.Capture:
         with self._capturing, self._writing() as db:
             name = capturing.capturable(db, table).name
-            for capture in capturing.outdated(db):
-                capturing.follow(db, capture, self._verified)
+            self._follow(db, capturing.outdated(db))
             return capturing.active(db, name) or capturing.begin(db, name)
 
     def _settle(self, capture: capturing.Capture) -> None:
@@ -105,9 +107,23 @@ class SqliteOrigin(Writing):
             capturing.settled(db, capture, types, since)
         self._stale = True
 
+    def _follow(self, db: sqlite3.Connection, outdated: Iterable[capturing.Capture]) -> None:
+        """Inside a write transaction: brings captures up to date with their tables; notes where views are others."""
+        for capture in outdated:
+            capturing.follow(db, capture, self._verified)
+        views = capturing.views(db)
+        if views != self._views:
+            capturing.redefined(db)
+        self._views = views
+        self._schema_position = capturing.position(db)
+
     def position(self) -> int:
+        self.schema_position()
         with self._reading() as db:
             return capturing.position(db)
+
+    @abstractmethod
+    def schema_position(self) -> int: ...
 
     def snapshot(self, table: str, rows_max: int = 8192) -> Snapshot:
         return SqliteSnapshot(self._reading(), table, rows_max)
@@ -133,6 +149,8 @@ class SqliteOrigin(Writing):
         with self._writing() as db:
             writes = SqliteWrites(db)
             yield writes
+            if schema_version(db) != self._schema_version and capturing.installed(db):
+                self._follow(db, [one for one in capturing.outdated(db) if one.since is not None])
             writes.position = capturing.position(db)
 
     def forget(self, position: int) -> None:
@@ -296,6 +314,10 @@ def declared_table(shape: Shape) -> Table:
         for one in shape.fields
     )
     return Table(shape.name, columns, tuple(shape.names[place] for place in shape.key))
+
+
+def schema_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA schema_version").fetchone()[0])
 
 
 def read_log(db: sqlite3.Connection, after: int, upto: int) -> list[tuple[Any, ...]]:

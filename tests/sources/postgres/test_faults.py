@@ -20,7 +20,7 @@ from headwater.sources.postgres.lsn import parse_lsn
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.publishing import name_for
 from headwater.sources.postgres.shelf import DIRECTORY
-from headwater.sources.source import Lost, SchemaChange
+from headwater.sources.source import Item, Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.postgres import Postgres
@@ -36,7 +36,7 @@ def _started(source: PostgresSource, db: Db) -> Replica:
     return Replica(source, "t")
 
 
-def _patiently(source: PostgresSource, after: int) -> list[Transaction | SchemaChange]:
+def _patiently(source: PostgresSource, after: int) -> list[Item]:
     """As the capture thread does it: what fails is asked for again."""
     until_s = time.monotonic() + _PATIENCE_S
     while True:
@@ -57,7 +57,7 @@ def test_a_server_that_restarts(
     db.execute("UPDATE t SET a = 'just before' WHERE id < 5")
     stopping = threading.Thread(target=server.stop, args=(how,))
     stopping.start()
-    taken: list[Transaction | SchemaChange] = []
+    taken: list[Item] = []
     with pytest.raises(SourceError):
         while True:
             taken += source.changes(max([replica.position, *(one.position for one in taken)]), 0.05)
@@ -86,7 +86,7 @@ def test_a_connection_cut_in_the_middle_of_a_transaction(source: PostgresSource,
     replica.holds(source.query("SELECT id, a FROM t").rows)
 
 
-def _patiently_read(source: PostgresSource, after: int) -> list[Transaction | SchemaChange]:
+def _patiently_read(source: PostgresSource, after: int) -> list[Item]:
     try:
         return [*source.changes(after, 0.02)]
     except SourceError:

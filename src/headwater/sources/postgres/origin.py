@@ -51,10 +51,9 @@ from headwater.sources.postgres.shape import (
     rows_about,
 )
 from headwater.sources.postgres.stream import Slot, Stream
-from headwater.sources.postgres.translating import Item
 from headwater.sources.postgres.types import Types
 from headwater.sources.postgres.watching import Watch
-from headwater.sources.source import Answer, Lost, Moment, Params, Reads
+from headwater.sources.source import Answer, Item, Lost, Moment, Params, Reads
 from headwater.sources.writing import Writing
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
@@ -383,6 +382,9 @@ class PostgresSource(Writing):
             now = self._now(db)
         self._floor = max(self._floor, now)
         return self._tell(now)
+
+    def schema_position(self) -> int:
+        return 0
 
     def _now(self, db: Connection) -> int:
         row = db.execute(_NOW).fetchone()

@@ -23,8 +23,8 @@ from headwater.sources.postgres.placing import Recent, Seen
 from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
 from headwater.sources.postgres.sessions import Connection, Sessions
-from headwater.sources.postgres.translating import Item, Look, Translation
-from headwater.sources.source import SchemaChange
+from headwater.sources.postgres.translating import Look, Translation
+from headwater.sources.source import Item, SchemaChange
 
 ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
 _NUDGE_S = 0.02

@@ -38,9 +38,8 @@ from headwater.sources.postgres.pgoutput import (
 from headwater.sources.postgres.plain import EPOCH_S, Plain
 from headwater.sources.postgres.shape import Shape, column_of, table_name
 from headwater.sources.postgres.types import BUILT_IN, Parse, Types, Unreadable
-from headwater.sources.source import SchemaChange
+from headwater.sources.source import Item, SchemaChange
 
-Item = Transaction | SchemaChange
 Look = Callable[[int], tuple[Shape | None, Types]]  # oid → shape now, all types
 
 
