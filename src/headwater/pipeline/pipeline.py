@@ -218,7 +218,10 @@ class Pipeline:
 
     def _catch_up(self) -> None:
         """A query that comes after a change of the schema is planned and begun with the tables as they are now."""
-        position = self.source.schema_position()
+        try:
+            position = self.source.schema_position()
+        except SourceError:
+            return  # what is live goes on with the rows of before, and says so
         if position > self.capture.position:
             self.capture.reached(position)
 

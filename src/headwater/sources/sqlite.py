@@ -203,10 +203,13 @@ class SqliteSource(SqliteOrigin):
             return True
 
     def schema_position(self) -> int:
-        with self._reading() as db:
-            is_known = schema_version(db) == self._schema_version
-        if not is_known:
-            self._follow_schema()
+        try:
+            with self._reading() as db:
+                is_known = schema_version(db) == self._schema_version
+            if not is_known:
+                self._follow_schema()
+        except sqlite3.Error as error:
+            raise source_error(error, f"{self.path} cannot be read") from error
         return self._schema_position
 
     def _tick(self) -> None:
