@@ -187,19 +187,20 @@ class SqliteSource(SqliteOrigin):
     def _followed_schema(self, settled: bool) -> bool:
         with self._capturing:
             with self._reading() as db:
-                outdated, views = capturing.outdated(db), capturing.views(db)
+                outdated, views, version = capturing.outdated(db), capturing.views(db), schema_version(db)
                 redefined = views != self._views and capturing.installed(db)
             if outdated and self._verified < 0:
                 self._verified = self._reported
-            with self._writing() if outdated or redefined else self._reading() as db:
-                outdated = capturing.outdated(db)
-                if not settled and any(capture.since is None for capture in outdated):
-                    return False
-                if outdated or redefined:
+            if outdated or redefined:
+                with self._writing() as db:
+                    outdated = capturing.outdated(db)
+                    if not settled and any(capture.since is None for capture in outdated):
+                        return False
                     self._follow(db, outdated)
-                self._views = capturing.views(db)
-                self._schema_version = schema_version(db)
-            self._stale = True
+                    version = schema_version(db)
+            else:
+                self._views = views
+            self._schema_version, self._stale = version, True  # once it is committed: positions are given out by it
             return True
 
     def schema_position(self) -> int:
