@@ -57,6 +57,13 @@ def test_a_row_that_enters_the_frame_for_one_that_looks_like_it_is_not_told() ->
     assert emissions("SELECT seen FROM t ORDER BY seen LIMIT 2", rows, [((1, 1), None)]) == [[]]
 
 
+@pytest.mark.parametrize("shown", ["seen", "seen, hidden"])
+def test_equal_rows_that_cross_the_edge_of_a_frame_are_not_told(shown: str) -> None:
+    rows: list[Row] = [(1, 1)] * 5
+    gone: list[Pair] = [((1, 1), None)]
+    assert emissions(f"SELECT {shown} FROM t ORDER BY seen LIMIT 2", rows, gone, gone, gone) == [[], [], []]
+
+
 def test_what_changes_besides_is_told_alone() -> None:
     both: list[Pair] = [((1, 10), (1, 11)), ((2, 7), (3, 7))]
     assert emissions("SELECT seen FROM t", [(1, 10), (2, 7)], both) == [[("update", {"seen": 2}, {"seen": 3})]]

@@ -40,16 +40,17 @@ class Seen:
 
 
 class Program:
-    """`hidden`: the columns that identify a row are not all shown. `veiled`: there is no key either, so a row is
-    identified by what it shows."""
+    """`hidden`: rows that look the same may be different rows: the key is not wholly shown, or there is none. `veiled`:
+    there is none, and not every column is shown, so a row is identified by what it shows."""
 
     def __init__(self, template: Template, table: Table) -> None:
         self.template = template
         self._filter = Filter(template.where, table)
         self._project = Project(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
-        self.hidden = not _shown(template) >= set(table.identity)
-        self.veiled = self.hidden and not table.key
+        is_shown = _shown(template) >= set(table.identity)
+        self.hidden = not table.key or not is_shown
+        self.veiled = not table.key and not is_shown
 
     @cached_property
     def nothing(self) -> Seen:
