@@ -384,6 +384,7 @@ class PostgresSource(Writing):
         return self._tell(now)
 
     def schema_position(self) -> int:
+        """The stream and the watch tell of such changes a moment after they were committed."""
         return 0
 
     def _now(self, db: Connection) -> int:

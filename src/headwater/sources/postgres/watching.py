@@ -18,7 +18,7 @@ from headwater.sources.postgres.publishing import lack, published, unpublish
 from headwater.sources.postgres.sessions import Connection, Sessions, Unreachable
 from headwater.sources.postgres.shape import Shape, read_shapes, secured_reason
 from headwater.sources.postgres.stream import Stream
-from headwater.sources.source import Item, Lost, SchemaChange
+from headwater.sources.source import Lost, SchemaChange
 
 LOOK_S = 1.0
 T = TypeVar("T")
