@@ -59,7 +59,7 @@ class Hub:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline, self._limits = pipeline, pipeline.limits
         self._lock = threading.RLock()
-        self._moved = threading.Condition(self._lock)  # with each report that was taken
+        self._ends = threading.Condition(self._lock)  # of windows: notified with every round
         self._windows: dict[int, Window] = {}
         self._by_instance: dict[int, dict[Subscription, None]] = {}
         self._idle: Deadlines[int] = Deadlines()
@@ -170,7 +170,7 @@ class Hub:
             return not any(self._is_shown(one) and self._pipeline.is_ending(one) for one in planned)
 
         if not is_over() and threading.current_thread() is not self._thread:
-            self._moved.wait_for(is_over, self._limits.capture_ms_max / 1000)
+            self._ends.wait_for(is_over, self._limits.capture_ms_max / 1000)
 
     def _is_shown(self, planned: Planned) -> bool:
         """It was asked for in this life, and has begun."""
@@ -337,7 +337,7 @@ class Hub:
             taken = sum(self._read(number, cell) for number, cell in enumerate(self.cells))
             self._advance()
             self._expire()
-            self._moved.notify_all()
+            self._ends.notify_all()
             for number in self._pipeline.runner.broken.keys() - self._broken:
                 self._break(number, self._pipeline.runner.broken[number])
         if taken:
