@@ -192,7 +192,7 @@ _GARBLED = (
     "SELECT a FROM t WHERE a = $1",
     "SELECT a FROM t WHERE a = $99999",
     "SELECT a FROM t WHERE a = 1/0",
-    "SELECT " + "(" * 20000 + "1" + ")" * 20000,
+    "SELECT " + "(" * 5000 + "1" + ")" * 5000,
     "SELECT " + ", ".join(f"a AS c{n}" for n in range(1700)) + " FROM t",
     "SELECT repeat('x', 2000000000) AS x, row_number() OVER () AS n FROM t",
     "SELECT lpad('x', 2000000000) AS x, row_number() OVER () AS n FROM t",
