@@ -135,6 +135,7 @@ class Hub:
     def prepare(self, session: Session, planned: Planned) -> Planned:
         """The plan to subscribe with. Raises where `subscribe` would; blocks while a new template's table is read."""
         with self._lock:
+            self._let_end([planned])  # before it is activated again, which would hide that it ends
             self._check(session, self._pipeline.cell_of(planned))
         return self._pipeline.prepare(planned)
 
