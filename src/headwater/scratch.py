@@ -12,14 +12,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 from headwater.permissions import FILE
 
 _PREFIX = "headwater-"
 _LOCK = ".owner"
-_UNOWNED_S = 3600.0  # a JVM that ends late may make its directory once more
 _held: dict[Path, tuple[int, int]] = {}  # the lock, and the process that made it: not one forked from it
 
 
@@ -52,12 +50,7 @@ def remove_left_over() -> None:
 def _remove_if_left(path: Path) -> None:
     if path.is_symlink() or path.stat().st_uid != os.getuid():
         return
-    try:
-        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        if time.time() - path.stat().st_mtime > _UNOWNED_S:
-            shutil.rmtree(path, ignore_errors=True)
-        return
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)  # one without it is not ours
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_size:
