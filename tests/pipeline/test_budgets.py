@@ -133,3 +133,14 @@ def test_what_printf_makes_of_any_length_is_left_to_the_database(format: str, sh
     with opened(shop, tmp_path) as db:
         assert "strategy incremental" in db.explain("SELECT id, printf('%5.2f|%s', n, id) AS t FROM orders")
         assert "may make a text of any length" in db.explain(f"SELECT id, printf({format}, n) AS t FROM orders")
+
+
+def test_what_the_database_makes_too_long_ends_its_query_and_is_never_null(shop: Path, tmp_path: Path) -> None:
+    """At a limit of its length, SQLite's printf() gives NULL and no error."""
+    fill(shop, "orders", 4)
+    with opened(shop, tmp_path) as db:
+        neighbour = db.query(NEIGHBOUR, live=True)
+        with pytest.raises(headwater.HeadwaterError, match="needs more memory than a question may have"):
+            db.query("SELECT id, printf('%300000000d', n) AS long FROM orders", live=True)
+        assert neighbour.wait(db.execute("INSERT INTO orders VALUES (9000, 3)"))
+        assert {"id": 9000, "n": 3} in neighbour.rows

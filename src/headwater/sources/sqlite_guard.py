@@ -30,6 +30,8 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+_FORMATS = ("printf", "format")  # at the limit of a length they give NULL and no error: the memory alone limits them
+_LENGTH_MAX = 1_000_000_000  # SQLite's own
 _TOO_MUCH = ("string or blob too big", "too many", "too large", "parser stack overflow", "out of memory", "too complex")
 
 _NUMBERS = """
@@ -97,8 +99,8 @@ def _opened(db: sqlite3.Connection, name: str) -> None:
 class Authorizer:
     """Notes what a statement wants, and denies all that is not on the list; `denied` is the first such thing."""
 
-    def __init__(self, relations: Relations) -> None:
-        self._relations = relations
+    def __init__(self, db: sqlite3.Connection, relations: Relations) -> None:
+        self._db, self._relations = db, relations
         self.columns: dict[str, set[str]] = defaultdict(set)
         self.functions: set[str] = set()
         self.denied: HeadwaterError | None = None
@@ -117,6 +119,8 @@ class Authorizer:
             return self._read(one, two, schema)
         if action == sqlite3.SQLITE_FUNCTION:
             self.functions.add(two.lower())
+            if two.lower() in _FORMATS:
+                self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LENGTH_MAX)
             return None if two.lower() in FUNCTIONS else _denied(f"the function {two} may not be called in a query")
         if action == sqlite3.SQLITE_PRAGMA and one == "data_version" and not two:
             return None  # full-text tables ask for it
@@ -144,7 +148,7 @@ def _denied(what: str) -> PermissionDenied:
 def guarded(db: sqlite3.Connection, relations: Relations) -> Iterator[Authorizer]:
     """Inside the block, only what a question may do. What it wants more comes out as `PermissionDenied`."""
     relations.refresh(db)
-    authorizer = Authorizer(relations)
+    authorizer = Authorizer(db, relations)
     before = {limit: db.setlimit(limit, most) for limit, most in _LIMITS.items()}
     db.set_authorizer(authorizer)
     try:
