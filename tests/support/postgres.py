@@ -90,8 +90,17 @@ def within_reach(binaries: Path) -> Path:
     copied = Path(_public_directory("headwater-postgres-binaries-"))
     atexit.register(shutil.rmtree, copied, ignore_errors=True)
     copied.chmod(0o755)
-    shutil.copytree(binaries.resolve().parent, copied / "install", symlinks=True)
-    return copied / "install" / binaries.name
+    return copy_install(binaries.resolve(), copied)
+
+
+def copy_install(binaries: Path, to: Path) -> Path:
+    """What they need beside them too: a wheel keeps its libraries next to its package."""
+    install, package = binaries.parent, binaries.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, to / libraries.name, symlinks=True)
+    shutil.copytree(install, to / package.name / install.name, symlinks=True)
+    return to / package.name / install.name / binaries.name
 
 
 def _public_directory(prefix: str) -> str:

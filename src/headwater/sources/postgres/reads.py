@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from psycopg import generators
+
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.binding import literals_of, with_nulls
 from headwater.sources.postgres.guard import SYSTEM, functions_of, refuse_harmful, system_relations
@@ -54,10 +56,18 @@ def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], int]:
         row = db.execute(
             "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s", (_PREPARED,)
         ).fetchone()
-        described = db.pgconn.describe_prepared(_PREPARED.encode())
+        columns = _described(db)
         db.execute(f"DEALLOCATE {_PREPARED}")
     assert row is not None
-    return tuple(row[0]), described.nfields
+    return tuple(row[0]), columns
+
+
+def _described(db: Connection) -> int:
+    """How many columns it has. Not by libpq's own call: psycopg keeps the interpreter to itself until that returns, and
+    a network that stands still would stop the whole server."""
+    db.pgconn.send_describe_prepared(_PREPARED.encode())
+    (described,) = db.wait(generators.execute(db.pgconn))
+    return int(described.nfields)
 
 
 def _read(db: Connection, before: str, query: str, sql: str) -> None:
