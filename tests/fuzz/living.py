@@ -127,7 +127,7 @@ class Watched:
         self._stop = live.listen(self._take)
         self.first: State = live.snapshot
         self.began = self.first.position
-        if live.state == "stale" and not live.resyncs:
+        if live._phase == "stale" and not live.resyncs:  # a slow machine may call all rows stale for a while
             self.began = now
             self.troubles.append(str(live.reason))
         self._watch_failures()

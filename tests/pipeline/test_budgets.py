@@ -78,11 +78,11 @@ def test_a_transaction_over_budget_ends_its_query_alone(shop: Path, tmp_path: Pa
         eventually(lambda: culprit.state == "closed")
         assert culprit.reason is not None and "pairs of rows at once, more than the 1,000 allowed" in culprit.reason
         assert "bug" not in culprit.reason
-        assert neighbour.state == "ready"
+        eventually(lambda: neighbour.state == "ready")  # while its cell fails, it is stale
         db.verify(neighbour)
         with pytest.raises(headwater.HeadwaterError, match="try it again in"):
             db.query(PRODUCT, live=True)
-        assert db.status()["failure"] is None
+        eventually(lambda: db.status()["failure"] is None)
 
 
 def test_transactions_that_are_too_much_only_together_are_taken_one_by_one(shop: Path, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_transactions_that_are_too_much_only_together_are_taken_one_by_one(shop:
             live = db.query(PRODUCT, live=True)
             assert live.wait(db.position())
             db.verify(live)
-            assert live.state == "ready"
+            eventually(lambda: live.state == "ready")
 
 
 def test_a_value_that_is_too_long_is_an_error_of_its_row(shop: Path, tmp_path: Path) -> None:

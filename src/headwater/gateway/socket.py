@@ -48,6 +48,7 @@ from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSe
 from headwater.protocol.values import from_wire
 
 _SLOW = 4408
+_PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
 _LONG_SQL = 4 << 10
 _SETTLE_S = 0.25  # for a cell that does not come along: then others need not wait for it either
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
@@ -210,10 +211,12 @@ class Socket:
         """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
         try:
             planned = await self._shared.planning(self, (self, subscribe)) if _is_long(subscribe) else None
-            unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
-            if unknown is not None:
-                await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
-                await self._shared.subscribing(self, Asked(self, subscribe, unknown))
+            for _ in range(_PREPARED_MAX):
+                unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
+                if unknown is None:
+                    return
+                planned = await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
+            raise HeadwaterError("the query's tables changed while it was set up, again and again", hint="try again")
         except Exception as error:
             self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
