@@ -36,6 +36,10 @@ class Stopped(HeadwaterError):
     """What is waited for will not come: the pipeline is being closed."""
 
 
+class Behind(SourceError):
+    """The log has not come as far yet."""
+
+
 class Capture:
     """`tables` are the captured tables by name, as of the last logged record; the pipeline registers new ones."""
 
@@ -75,6 +79,15 @@ class Capture:
             self._moved.notify_all()
         if self.thread.is_alive():
             self.thread.join()
+
+    def reached_soon(self, position: int, seconds: float) -> None:
+        """As `reached`, for somebody who must not wait for long, and comes again: raises `Behind`."""
+        with self._moved:
+            self._moved.wait_for(lambda: self.position >= position or self._stop.is_set(), seconds)
+        if self.position < position:
+            raise Behind(
+                f"expected to log position {position} within {seconds:g} s, found the capture at {self.position}"
+            )
 
     def reached(self, position: int) -> None:
         """Returns once everything up to the position is in the log. Raises where that does not come any nearer."""

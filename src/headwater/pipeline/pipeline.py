@@ -113,7 +113,8 @@ class Pipeline:
                 lambda changes, tables: self._requery.changed(changes, tables),
                 lambda: self._redefined(),
             )
-            self._requery = Requery(source, self._append, self.capture.reached, self._give_up, limits, self._relearned)
+            reached = self.capture.reached, self.capture.reached_soon
+            self._requery = Requery(source, self._append, *reached, self._give_up, limits, self._relearned)
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self.runner.on_poison = self._expel

@@ -25,7 +25,7 @@ from headwater.model.schema import Table
 from headwater.model.stretch import among
 from headwater.model.value import Row
 from headwater.pipeline.asked_window import AskedWindow
-from headwater.pipeline.capture import Stopped
+from headwater.pipeline.capture import Behind, Stopped
 from headwater.pipeline.question_queue import QuestionQueue
 from headwater.pipeline.records import Answer as Answered
 from headwater.pipeline.renames import Renames
@@ -40,6 +40,7 @@ LANES = 2  # for questions that are slow, and as many for those that are not
 _RETRY_S = 0.5
 _QUICK_S = 1.0  # what takes longer is slow
 _STOP_S = 5.0
+_PATIENCE_S, _PATIENCE_S_MAX = 1.0, 30.0  # with the log, while a moment is open
 _OUTGROWN = "its tables have other columns or keys now: subscribe again"
 _log = logging.getLogger("headwater.requery")
 
@@ -50,14 +51,16 @@ class Requery:
         source: Source,
         log: Callable[[Answered], int],
         logged: Callable[[int], None],
+        logged_soon: Callable[[int, float], None],
         give_up: Callable[[int, str], None],
         limits: Limits,
         learn: Callable[[Requeried], Requeried],
     ) -> None:
-        """`log` gives the offset of the answer; `logged` returns once the log has reached a position; `give_up` ends a
-        window that the origin does not answer, or answers with too much; `learn` tells what a query reads by now, from
-        tables that are all captured."""
-        self._source, self._log, self._logged = source, log, logged
+        """`log` gives the offset of the answer; `logged` returns once the log has reached a position, `logged_soon`
+        raises `Behind` where it has not after so many seconds; `give_up` ends a window that the origin does not answer,
+        or answers with too much; `learn` tells what a query reads by now, from tables that are all captured."""
+        self._source, self._log, self._logged, self._logged_soon = source, log, logged, logged_soon
+        self._patience_s = _PATIENCE_S
         self._give_up, self._limits, self._limit_s = give_up, limits, limits.question_ms_max / 1000
         self._learn = learn
         self._asked: dict[int, AskedWindow] = {}
@@ -248,7 +251,7 @@ class Requery:
             return True
         except (Cancelled, TooSlow):
             pass
-        except Stopped:
+        except (Stopped, Behind):
             retry_s = time.monotonic() + _RETRY_S
         except HeadwaterError as error:
             retry_s, reason = time.monotonic() + _RETRY_S, error.message
@@ -352,12 +355,22 @@ class Requery:
 
         def ask() -> None:
             with self._source.moment() as moment:
-                self._logged(moment.position)
+                self._logged_meanwhile(moment.position)
                 left.extend(one for one in parts.items() if not self._ask_part(*one, moment, limit_s))
 
         if parts and not self._trying(parts, ask):
             return [(instance, asked) for instance, asked in left if instance not in parts]
         return left
+
+    def _logged_meanwhile(self, position: int) -> None:
+        """While a moment is open: on SQLite without a WAL it keeps a writer waiting, who keeps the capture waiting. So
+        not for long at first, and for longer where the capture is slow."""
+        try:
+            self._logged_soon(position, self._patience_s)
+        except Behind:
+            self._patience_s = min(2 * self._patience_s, _PATIENCE_S_MAX)
+            raise
+        self._patience_s = _PATIENCE_S
 
     def _ask_part(self, instance: int, asked: AskedWindow, moment: Moment, limit_s: float) -> bool:
         """Whether that did: the moment may have passed, and many parts may come to too many rows."""
