@@ -160,7 +160,7 @@ def test_the_position_outlives_the_frames(works: Works) -> None:
     works.write("INSERT INTO t VALUES (100, 1)")
     works.crash()
     works.resume()
-    assert works.pipeline.capture.position == position
+    assert works.resumed_at == position
     works.run()
     works.check()
 

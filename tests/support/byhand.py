@@ -75,8 +75,10 @@ class Works:
 
     def resume(self) -> None:
         self.pipeline = Pipeline(self.source, self.data_dir, Hands, grid=self._grid, limits=self.limits)
+        self.resumed_at = self.pipeline.capture.position
         self.pipeline.capture.reached = self._reached  # type: ignore[method-assign]
         self.pipeline._requery._logged = self._reached
+        self.pipeline._requery._logged_soon = lambda position, _: self._reached(position)
         for table in list(self.pipeline._catalog.tables):
             self.pipeline._recapture(table)
         self.hub = Hub(self.pipeline)
