@@ -18,6 +18,7 @@ import pytest
 import headwater
 from headwater.model.emission import Emission, apply
 from headwater.model.errors import HeadwaterError, SqlError, UnsupportedQuery
+from headwater.sources.cancellation import Cancellation
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.source import Answer, Params
 from tests.sources.replica import Replica, drained
@@ -156,9 +157,9 @@ def test_a_change_that_does_not_matter_asks_nothing(url: str, tmp_path: Path, mo
         source = here.server.pipeline.source
         query = source.query
 
-        def noted(sql: str, params: Params = ()) -> Answer:
+        def noted(sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
             asked.append(sql)
-            return query(sql, params)
+            return query(sql, params, cancellation)
 
         monkeypatch.setattr(source, "query", noted)
         position = here.write("UPDATE orders SET note = 'irrelevant'")
