@@ -66,7 +66,7 @@ def random_row(table: str, id: int, rng: random.Random) -> Row:
 def transaction(rows: Rows, rng: random.Random) -> Transaction:
     """Each row at most once."""
     changes: list[Change] = []
-    for table, id in {(rng.choice(("orders", "customers")), rng.randrange(120)) for _ in range(6)}:
+    for table, id in sorted({(rng.choice(("orders", "customers")), rng.randrange(120)) for _ in range(6)}):
         old = rows[table].pop(id, None)
         new = None if old is not None and rng.random() < 0.4 else random_row(table, id, rng)
         if new is not None:
