@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 from headwater.model.change import Change
@@ -17,7 +18,7 @@ from headwater.sources.cancellation import Cancellation
 class AskedWindow:
     """`dirty` when a question is due, `asking` while one is under way, which ends by `cancellation`; not before
     `retry_s` where the last one failed. `client` is who asked for it first. `slow`: its questions take their time.
-    `unsure`: it must be learned first what the query reads.
+    `unsure`: it must be learned first what the query reads. `logging` is held while an answer is logged.
 
     The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
     """
@@ -35,6 +36,7 @@ class AskedWindow:
     offset: int = -1
     rows: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
+    logging: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def in_parts(self) -> bool:

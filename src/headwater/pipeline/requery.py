@@ -106,6 +106,8 @@ class Requery:
             self._later.pop(instance, None)
         if asked is not None:
             asked.cancellation.cancel()
+            with asked.logging:
+                pass  # an answer that is being logged is logged before anybody begins anew
 
     @property
     def failures(self) -> dict[int, str]:
@@ -247,7 +249,6 @@ class Requery:
         retry_s, reason = 0.0, None
         try:
             ask()
-            self._put_again(due)
             return True
         except (Cancelled, TooSlow):
             pass
@@ -262,22 +263,14 @@ class Requery:
         self._put_failed(due, retry_s, reason)
         return False
 
-    def _put_again(self, due: Mapping[int, AskedWindow]) -> None:
-        """Those that became dirty meanwhile."""
-        with self._lock:
-            for instance, asked in due.items():
-                if asked.dirty and not asked.asking:
-                    self._put(instance, asked)
-
     def _put_failed(self, due: Mapping[int, AskedWindow], retry_s: float, reason: str | None) -> None:
-        """Those without an answer, which says why; and those that became dirty meanwhile."""
+        """Those without an answer; the reason says why."""
         with self._lock:
             for instance, asked in due.items():
-                if asked.asking:
-                    asked.asking, asked.dirty, asked.retry_s = False, True, retry_s
-                    if reason is not None and self._asked.get(instance) is asked:
-                        self._failed[instance] = f"the database could not be asked: {reason}"
-        self._put_again(due)
+                asked.asking, asked.retry_s = False, retry_s
+                if reason is not None and self._asked.get(instance) is asked:
+                    self._failed[instance] = f"the database could not be asked: {reason}"
+                self._put(instance, asked)
 
     # The whole
 
@@ -333,18 +326,19 @@ class Requery:
 
     def _log_answer(self, asked: AskedWindow, answer: Answered) -> None:
         """One that no client wants any more is left out: it would be taken for that of who asks next."""
-        if self._asked.get(answer.instance) is asked:
-            self._answered(asked, answer.position, self._log(answer))
+        with asked.logging:
+            if self._asked.get(answer.instance) is asked:
+                self._answered(asked, answer.position, self._log(answer))
 
     def _answered(self, asked: AskedWindow, position: int, offset: int) -> None:
-        """Whoever took it puts it again where it is dirty."""
+        """It is put again where it became dirty meanwhile: from here on another lane may ask for it."""
         with self._lock:
             asked.position, asked.offset, asked.asking = position, offset, False
             self._failed.pop(asked.query.instance, None)
             asked.touched.answered(position)
             asked.renames.answered(position)
-            if asked.touched:
-                asked.dirty = True
+            if asked.dirty or asked.touched:
+                self._put(asked.query.instance, asked)
 
     # Parts of it
 
@@ -356,7 +350,11 @@ class Requery:
         def ask() -> None:
             with self._source.moment() as moment:
                 self._logged_meanwhile(moment.position)
-                left.extend(one for one in parts.items() if not self._ask_part(*one, moment, limit_s))
+                for instance, asked in list(parts.items()):
+                    if self._ask_part(instance, asked, moment, limit_s):
+                        del parts[instance]  # no longer ours: whatever fails now, another lane may be asking for it
+                    else:
+                        left.append((instance, asked))
 
         if parts and not self._trying(parts, ask):
             return [(instance, asked) for instance, asked in left if instance not in parts]
@@ -373,12 +371,15 @@ class Requery:
         self._patience_s = _PATIENCE_S
 
     def _ask_part(self, instance: int, asked: AskedWindow, moment: Moment, limit_s: float) -> bool:
-        """Whether that did: the moment may have passed, and many parts may come to too many rows."""
+        """Whether that did: the moment may have passed, many parts may come to too many rows, and the log, on its way
+        to the moment, may have told of a change that has no parts."""
         selection = asked.query.selection
         assert selection is not None
         if self._asked.get(instance) is not asked:
             return True
         with self._lock:
+            if asked.unsure or not asked.in_parts:
+                return False
             wanted = asked.touched.upto(moment.position)
         if not wanted:
             self._answered(asked, moment.position, asked.offset)

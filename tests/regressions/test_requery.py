@@ -1,0 +1,162 @@
+"""The smallest lives in which questions to the origin once went wrong, stepped by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.pipeline.records import Answer as Answered
+from headwater.sources.cancellation import Cancelled
+from headwater.sources.memory import MemoryMoment
+from headwater.sources.source import Answer
+from tests.support.byhand import Works
+
+SELECTIVE = "SELECT id, json_quote(n) AS q FROM t WHERE n IN (SELECT a FROM few)"
+PLAIN = "SELECT id, json_quote(n) AS q FROM t"
+WHOLE = "SELECT id, n, rank() OVER (ORDER BY n) AS r FROM t"
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    made = Works(tmp_path)
+    made.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)", "CREATE TABLE few (a INTEGER)")
+    made.write("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO few VALUES (1)")
+    yield made
+    made.close()
+
+
+class Lane(threading.Thread):
+    """Asks what is due, and is held where the origin has answered a question that has a word in it, until `end`."""
+
+    def __init__(self, works: Works, word: str) -> None:
+        super().__init__(target=works.ask, daemon=True)
+        self.word = word
+        self.is_held, self.goes_on = threading.Event(), threading.Event()
+
+    def begin(self) -> None:
+        self.start()
+        assert self.is_held.wait(30)
+
+    def hold(self, sql: str) -> bool:
+        """Whether that was to be done."""
+        if self.word in sql:
+            self.is_held.set()
+            assert self.goes_on.wait(30)
+        return self.word in sql
+
+    def end(self) -> None:
+        self.goes_on.set()
+        self.join(30)
+        assert not self.is_alive()
+
+
+class Failing(Lane):
+    """Its question fails."""
+
+    def hold(self, sql: str) -> bool:
+        if super().hold(sql):
+            raise Cancelled("no client waits for it")
+        return False
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = MemoryMoment.query
+
+    def asked(moment: MemoryMoment, sql: str, *more: Any) -> Answer | None:
+        answer, lane = ask(moment, sql, *more), threading.current_thread()
+        if isinstance(lane, Lane):
+            lane.hold(sql)
+        return answer
+
+    monkeypatch.setattr(MemoryMoment, "query", asked)
+
+
+def test_a_change_without_keys_that_comes_while_keys_are_asked_for_is_not_passed_over(works: Works) -> None:
+    """The log came as far as the moment of the question, and with it a change that the whole is to be asked for: the
+    keys to ask for went, so nothing was asked, and the rows of before were said to be right."""
+    id = works.subscribe(SELECTIVE)
+    works.run()
+    assert works.watched[id].planned.strategy == "selective"
+    works.write("UPDATE t SET n = 9 WHERE id = 1")
+    works.capture()
+    works.write("INSERT INTO few VALUES (2)")
+    works.ask()
+    works.run()
+    works.check()
+
+
+@pytest.mark.usefixtures("held")
+def test_a_question_that_fails_leaves_alone_who_was_answered_at_its_moment(works: Works) -> None:
+    """Two windows shared a moment. The first was answered, and asked for again by another lane; the question for the
+    second failed, and with it the first was put again: a third lane answered it, and then the second lane did, with
+    rows that were older."""
+    works.subscribe(SELECTIVE)
+    works.subscribe(PLAIN)
+    works.run()
+    works.write("UPDATE t SET n = 5 WHERE id = 1")
+    works.capture()
+    one, other = Failing(works, "FROM t WHERE t."), Lane(works, "few")
+    one.begin()
+    works.write("UPDATE t SET n = 6 WHERE id = 1")
+    works.capture()
+    other.begin()
+    one.end()
+    works.write("UPDATE t SET n = 1 WHERE id = 1")
+    works.capture()
+    works.ask()
+    other.end()
+    works.run()
+    works.check()
+
+
+class ToldLock:
+    """A lock that tells when somebody has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.is_awaited = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.is_awaited.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:
+    """It was about to be logged when its window ended; somebody asked again and was answered; then it was logged."""
+    id = works.subscribe(WHOLE)
+    works.run()
+    requery, planned = works.pipeline._requery, works.watched[id].planned
+    lock = requery._asked[planned.instance.id].logging = ToldLock()  # type: ignore[assignment]
+    log = requery._log
+
+    def leave_and_return() -> None:
+        works.pipeline.unsubscribe(planned.instance.id)
+        works.pipeline.subscribe(works.pipeline.plan(WHOLE))
+        works.write("UPDATE t SET n = 6 WHERE id = 1")
+        works.capture()
+        works.ask()
+        lock.is_awaited.set()
+
+    other = threading.Thread(target=leave_and_return, daemon=True)
+
+    def overtaken(answer: Answered) -> int:
+        requery._log = log
+        other.start()
+        assert lock.is_awaited.wait(30)
+        return log(answer)
+
+    requery._log = overtaken
+    works.write("UPDATE t SET n = 5 WHERE id = 1")
+    works.capture()
+    works.ask()
+    other.join(30)
+    works.run()
+    works.check()
