@@ -284,3 +284,38 @@ def test_wrong_parameters_are_told_before_anything_is_read(
             with pytest.raises(SqlError, match=message) as refused:
                 ask()
             assert re.search(hint, refused.value.hint or "")
+
+
+def test_what_another_thread_reads_while_a_position_is_told_is_not_passed_over(
+    source: PostgresSource, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waited to be told; a question was asked just then, which read on in the stream; and the position that was
+    told was the one behind that: the transaction in between was lost."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        source.capture("t")
+        assert source._stream is not None
+        take, has_items = source._stream.take, source._stream.has_items
+        taken, asked = list[int](), list[int]()
+
+        def noted(after: int, rows_max: int) -> list[Item]:
+            items = take(after, rows_max)
+            taken.append(len(items))
+            return items
+
+        def overtaken() -> bool:
+            found = has_items()
+            if taken and not asked:
+                assert not found
+                db.execute("INSERT INTO t VALUES (1)")
+                asked.append(source.query("SELECT id FROM t").position)
+            return found
+
+        monkeypatch.setattr(source._stream, "take", noted)
+        monkeypatch.setattr(source._stream, "has_items", overtaken)
+        after, told = source.position(), list[Item]()
+        while not asked or after < asked[0]:
+            items = source.changes(after, 1)
+            told += items
+            after = max([after, *(item.position for item in items)])
+    assert [change.new for one in told if isinstance(one, Transaction) for change in one.changes] == [(1,)]

@@ -267,8 +267,9 @@ class PostgresSource(Writing):
                 lambda: self._closed or self._stream is not None or self._wanted > after,
                 max(0.0, until_s - time.monotonic()),
             )
-            ahead = self._stream is None and self._wanted > after
-        return self._handing([Transaction(self._wanted, ())]) if ahead else []
+            wanted = self._wanted  # before it is seen that there is no stream: later, one may be behind it
+            ahead = self._stream is None and wanted > after
+        return self._handing([Transaction(wanted, ())]) if ahead else []
 
     def _told(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         try:
@@ -313,11 +314,12 @@ class PostgresSource(Writing):
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         if unseen is None and self._is_due(stream, after) and self._finds_other_files(stream):
             return []
+        reached = stream.position  # before the rest is taken: what another thread reads meanwhile is not passed over
         items = stream.take(after, ROWS_MAX)
         if unseen is not None and not items:
             raise unseen
-        if not items and not stream.has_items() and self._is_progress_due(stream, after):
-            items = [Transaction(stream.position, ())]
+        if not items and not stream.has_items() and self._is_progress_due(reached, after):
+            items = [Transaction(reached, ())]
         return self._handing(items)
 
     def _looked(self, stream: Stream) -> SourceError | None:
@@ -362,11 +364,10 @@ class PostgresSource(Writing):
 
     def _is_due(self, stream: Stream, after: int) -> bool:
         heard = stream.translation.heard_ddl or self._watch.has_news(stream)
-        return heard or stream.has_items() or self._is_progress_due(stream, after)
+        return heard or stream.has_items() or self._is_progress_due(stream.position, after)
 
-    def _is_progress_due(self, stream: Stream, after: int) -> bool:
-        ahead = stream.position > after
-        return ahead and (after < self._wanted <= stream.position or time.monotonic() >= self._progress_at_s)
+    def _is_progress_due(self, reached: int, after: int) -> bool:
+        return reached > after and (after < self._wanted <= reached or time.monotonic() >= self._progress_at_s)
 
     def _handing(self, items: list[Item]) -> list[Item]:
         if items:
