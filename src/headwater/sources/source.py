@@ -69,7 +69,7 @@ class Reads:
 
     A table of which only rows are counted has the column `""`. `row_by_row`: it reads no view, and the origin knows
     that no function in it gathers rows, looks across them or makes several of one. `typed` are its columns as if
-    of a table, where the origin tells.
+    of a table, where the origin tells. `sees_through`: it reads a view, or calls a function that users define.
     """
 
     columns: tuple[str, ...]
@@ -77,6 +77,7 @@ class Reads:
     functions: frozenset[str]
     row_by_row: bool = False
     typed: tuple[Column, ...] = ()
+    sees_through: bool = False
 
 
 class Snapshot(Protocol):

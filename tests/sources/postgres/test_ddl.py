@@ -212,6 +212,25 @@ def test_a_partitioned_table_that_is_rewritten(source: PostgresSource, db: Db) -
     assert "rewritten" in end.reason
 
 
+def test_rows_between_two_changes_of_the_catalog_have_the_shape_that_was_told(source: PostgresSource, db: Db) -> None:
+    """One look finds both changes, and tells them before what was held since the first."""
+    replica = _started(source, db)
+    db.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    source.capture("other")
+    drained(source, replica.position)
+    db.execute("ALTER TABLE other ADD COLUMN x int")
+    db.execute("INSERT INTO t VALUES (3, 'z', 1)")
+    db.execute("UPDATE t SET b = 2 WHERE id = 1")
+    db.execute("ALTER TABLE t ADD COLUMN c int DEFAULT 7")
+    items = drained(source, replica.position)
+    table = next(item.after for item in items if isinstance(item, SchemaChange) and item.before.name == "t")
+    told = items[[isinstance(item, SchemaChange) and item.after == table for item in items].index(True) :]
+    rows = [one.new for item in told if isinstance(item, Transaction) for one in item.changes if one.table == "t"]
+    assert rows == [(3, "z", 1, 7), (1, "x", 2, 7)]
+    replica.apply(items)
+    replica.holds(source.query("SELECT id, a, b, c FROM t").rows)
+
+
 def test_ddl_is_heard_at_once_where_an_event_trigger_may_be(
     source: PostgresSource, db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,5 @@
-"""DDL told at once: an event trigger that says, in the stream itself, that some table was altered or dropped.
+"""DDL told at once: an event trigger that says, in the stream itself, that a table, view or function was altered or
+dropped.
 
 Only where we may create one; elsewhere the catalog is looked at now and then. It says nothing but that it is time to
 look, and cannot fail in a way that would undo the user's statement.
@@ -14,29 +15,45 @@ from headwater.sources.postgres.shape import OURS
 PREFIX = f"{OURS}.ddl"
 TRIGGER = f"{OURS}_ddl"
 _LOCK = 0x6865_6164  # two pipelines may begin at once
+TAGS = (
+    "ALTER TABLE", "DROP TABLE", "CREATE TABLE", "CREATE TABLE AS", "SELECT INTO", "ALTER PUBLICATION",
+    "DROP PUBLICATION", "CREATE SCHEMA", "DROP SCHEMA", "ALTER SCHEMA", "ALTER TYPE", "CREATE VIEW", "ALTER VIEW",
+    "DROP VIEW", "CREATE RULE", "DROP RULE", "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION", "DROP OWNED",
+)  # fmt: skip
 CREATE = f"""
+DROP EVENT TRIGGER IF EXISTS {TRIGGER};
 CREATE SCHEMA IF NOT EXISTS {OURS};
 CREATE OR REPLACE FUNCTION {OURS}.tell_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF tg_tag LIKE 'CREATE %' AND NOT EXISTS (
+        SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name IS DISTINCT FROM 'pg_temp'
+    ) THEN
+        RETURN;
+    END IF;
     PERFORM pg_logical_emit_message(true, '{PREFIX}', tg_tag);
 END $$;
 CREATE EVENT TRIGGER {TRIGGER} ON ddl_command_end
-    WHEN TAG IN ('ALTER TABLE', 'DROP TABLE', 'CREATE TABLE', 'ALTER PUBLICATION', 'DROP PUBLICATION', 'DROP SCHEMA',
-                 'ALTER SCHEMA', 'ALTER TYPE')
+    WHEN TAG IN ({", ".join(f"'{tag}'" for tag in TAGS)})
     EXECUTE FUNCTION {OURS}.tell_ddl();
 """
 
 
 def announce(db: Connection) -> bool:
-    """Creates the trigger; False where we may not."""
+    """Creates the trigger, or one that hears of more than that of an earlier version; False where we may not."""
     try:
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if db.execute("SELECT 1 FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone() is None:
+            if not is_announced(db):
                 db.execute(CREATE.encode())
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True
+
+
+def is_announced(db: Connection) -> bool:
+    """Whether all of it is told in the stream."""
+    row = db.execute("SELECT evttags FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone()
+    return row is not None and set(row[0] or TAGS) >= set(TAGS)
 
 
 def unannounce(db: Connection) -> list[str]:

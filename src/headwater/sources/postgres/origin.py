@@ -53,7 +53,7 @@ from headwater.sources.postgres.shape import (
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.types import Types
 from headwater.sources.postgres.watching import Watch
-from headwater.sources.source import Answer, Item, Lost, Moment, Params, Reads
+from headwater.sources.source import Answer, Item, Lost, Moment, Params, Reads, Redefinition
 from headwater.sources.writing import Writing
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
@@ -314,21 +314,20 @@ class PostgresSource(Writing):
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         if unseen is None and self._is_due(stream, after) and self._finds_other_files(stream):
             return []
-        reached = stream.position  # before the rest is taken: what another thread reads meanwhile is not passed over
         items = stream.take(after, ROWS_MAX)
         if unseen is not None and not items:
             raise unseen
-        if not items and not stream.has_items() and self._is_progress_due(reached, after):
-            items = [Transaction(reached, ())]
+        if not items:
+            items = stream.progress(lambda reached: self._is_progress_due(reached, after))
         return self._handing(items)
 
     def _looked(self, stream: Stream) -> SourceError | None:
         """Why the catalog could not be read, where it could not. The stream is read all the same: a server that shuts
         down lets nobody in, and waits until we have acknowledged what it sent."""
         try:
-            news = self._watch.news(stream, self._now)
-            stream.give_first([one for one in news if one.lost])
-            stream.give([one for one in news if not one.lost])
+            self._watch.tell(stream, self._now)
+            if stream.is_held or self._watch.has_found_another:
+                self._nudge()  # so that the stream gets past what was looked at
         except Lost:
             raise
         except SourceError as error:
@@ -360,11 +359,13 @@ class PostgresSource(Writing):
             )
         if after < self._handed:
             stream.rewind()
+            self._watch.forget()
         self._handed = after
+        stream.stand_at(after)
 
     def _is_due(self, stream: Stream, after: int) -> bool:
         heard = stream.translation.heard_ddl or self._watch.has_news(stream)
-        return heard or stream.has_items() or self._is_progress_due(stream.position, after)
+        return heard or stream.has_items() or self._is_progress_due(stream.reportable, after)
 
     def _is_progress_due(self, reached: int, after: int) -> bool:
         return reached > after and (after < self._wanted <= reached or time.monotonic() >= self._progress_at_s)
@@ -372,6 +373,8 @@ class PostgresSource(Writing):
     def _handing(self, items: list[Item]) -> list[Item]:
         if items:
             self._handed = max(self._handed, *(item.position for item in items))
+            if any(isinstance(item, Redefinition) for item in items):
+                self._relations.clear()
             self._floor = max(self._floor, self._handed)
             self._progress_at_s = time.monotonic() + PROGRESS_S
             if self._stream is not None:
@@ -380,13 +383,30 @@ class PostgresSource(Writing):
 
     def position(self) -> int:
         with self._sessions.lent() as db:
-            now = self._now(db)
+            now = self._known_now(db)
         self._floor = max(self._floor, now)
         return self._tell(now)
 
     def schema_position(self) -> int:
-        """The stream and the watch tell of such changes a moment after they were committed."""
-        return 0
+        with self._sessions.lent() as db:
+            held = self._held(db)
+        return self._tell(held) if held is not None else 0
+
+    def _known_now(self, db: Connection) -> int:
+        """A position that somebody may wait for: not told before every change of the catalog until now was."""
+        held = self._held(db)
+        return self._now(db) if held is None else held
+
+    def _held(self, db: Connection) -> int | None:
+        """Where the catalog is another than at the last look, a new position that is held until it was looked at."""
+        stream = self._stream
+        if stream is None or self._watch.is_current(db, stream):
+            return None
+        while True:
+            db.execute(_NUDGE)
+            now = self._now(db)
+            if stream.hold(now):
+                return now
 
     def _now(self, db: Connection) -> int:
         row = db.execute(_NOW).fetchone()
@@ -505,7 +525,9 @@ class PostgresSource(Writing):
     def reads(self, sql: str, params: Params = ()) -> Reads:
         text, values = bound(sql, params)
         with self._questions.lent() as db:
-            return reads_of(db, text, len(values))
+            reads = reads_of(db, text, len(values))
+        self._watch.sees_through = self._watch.sees_through or reads.sees_through
+        return reads
 
     def _relations_of(self, sql: str) -> tuple[str, ...]:
         if sql not in self._relations:
@@ -528,7 +550,7 @@ class PostgresSource(Writing):
                 writes = PostgresWrites(db)
                 yield writes
                 told(db, "COMMIT")
-                writes.position = self._tell(self._now(db))
+                writes.position = self._tell(self._known_now(db))
         finally:
             self._in_transaction.open = False
 

@@ -53,6 +53,10 @@ class Recent:
         last = self._known[-1][0] if self._known else -1
         self._known.extend(one for one in zip(positions, xids, strict=True) if one[0] > last)
 
+    def seen_through(self, seen: Seen) -> int:
+        """Up to here the snapshot sees every transaction, of those that the stream has told by now."""
+        return min((position - 1 for position, xid in self._known if not seen.sees(xid)), default=seen.upto)
+
     def place(self, seen: Seen, floor: int) -> int | None:
         """The last position that the snapshot is right for, once the stream is past `seen.upto`.
 

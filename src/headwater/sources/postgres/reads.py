@@ -103,7 +103,8 @@ def reads_of(db: Connection, sql: str, given: int) -> Reads:
         typed = read_columns(db, view)
         masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
         alone = len(oids) == 1 and not _gathers(actions)
-        return Reads(tuple(column.name for column in typed), masks, functions, alone, typed)
+        sees_through = len(oids) > 1 or _calls_users(db, actions)
+        return Reads(tuple(column.name for column in typed), masks, functions, alone, typed, sees_through)
 
 
 def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
@@ -193,6 +194,11 @@ def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> No
         raise _volatile("current_date, current_timestamp, current_user or one of their kind", sql)
     if not depends:
         raise UnsupportedQuery("a query without tables never changes", sql=sql, hint="add FROM and a table")
+
+
+def _calls_users(db: Connection, actions: str) -> bool:
+    """Whether it calls a function that is not PostgreSQL's own."""
+    return any(schema != "pg_catalog" for _, schema, *_ in functions_of(db, actions))
 
 
 def _functions(db: Connection, actions: str, sql: str) -> frozenset[str]:

@@ -16,14 +16,16 @@ from itertools import groupby
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
+from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import PLAIN_MIN, Assembly, Committed
 from headwater.sources.postgres.columnar import Odd
 from headwater.sources.postgres.keeping import LOOK_AHEAD_MIN, Keeping
+from headwater.sources.postgres.pgoutput import Emitted
 from headwater.sources.postgres.placing import Recent, Seen
 from headwater.sources.postgres.plain import Plain
 from headwater.sources.postgres.replication import Received, Replication
 from headwater.sources.postgres.sessions import Connection, Sessions
-from headwater.sources.postgres.translating import Look, Translation
+from headwater.sources.postgres.translating import Look, Translation, in_shape
 from headwater.sources.source import Item, SchemaChange
 
 ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
@@ -63,6 +65,8 @@ class Stream:
         self._durable = self._committed = self._start
         self._waiting: deque[_Waiting] = deque()
         self._rows = 0
+        self._hold: tuple[int, int] | None = None  # from the first on nothing is handed out; the last ends it
+        self._handed = -1  # the last position that was handed out
         self.translation = Translation(keeping, look, self.position)
 
     # For the one who takes changes
@@ -72,18 +76,69 @@ class Stream:
         with self.moved:
             taken: list[Item] = []
             rows = 0
-            while self._waiting and rows < rows_max:
+            while self.has_items() and rows < rows_max:
                 one = self._waiting.popleft()
                 count = len(one.item.changes) if isinstance(one.item, Transaction) else 0
                 self._rows -= count
                 rows += count
                 if one.since > after:
                     taken.append(_no_earlier(one.item, after))
+            self._handed = max([after, *(item.position for item in taken)])
             self.moved.notify_all()
             return taken
 
+    def progress(self, is_due: Callable[[int], bool]) -> list[Item]:
+        """How far all was taken that may be, where that is to be told. In one piece: what others read meanwhile, or hold
+        back, is not passed over."""
+        with self.moved:
+            reached = self.reportable
+            if self.has_items() or not is_due(reached):
+                return []
+            self._handed = max(self._handed, reached)
+            return [Transaction(reached, ())]
+
+    def stand_at(self, after: int) -> None:
+        """What comes next is for somebody who has everything up to here."""
+        with self.moved:
+            self._handed = after
+
     def has_items(self) -> bool:
-        return bool(self._waiting)
+        """That may be taken."""
+        return bool(self._waiting) and self._waiting[0].since < self._held_from()
+
+    @property
+    def is_held(self) -> bool:
+        return self._hold is not None
+
+    @property
+    def reportable(self) -> int:
+        """The position that may be reported as reached, once all items before it are taken."""
+        return min(self.position, self._held_from() - 1)
+
+    def _held_from(self) -> int:
+        return self._hold[0] if self._hold is not None else sys.maxsize
+
+    def hold(self, position: int) -> bool:
+        """The catalog may have changed before this position: nothing from there on is handed out until somebody has
+        looked, and given what they found. False where it was handed out before."""
+        with self.moved:
+            if position <= self._handed:
+                return False
+            first, last = self._hold or (position, position)
+            self._hold = min(first, position), max(last, position)
+            self.translation.heard_ddl = True
+            self.wake()
+            return True
+
+    def release(self, seen: Seen | None) -> None:
+        """Somebody has looked, with this snapshot; or there is nothing to look at."""
+        with self.moved:
+            if seen is None:
+                self._hold = None
+            elif self._hold is not None:
+                first, last = self._hold
+                position = min(seen.upto, self._recent.seen_through(seen))
+                self._hold = (max(first, position + 1), last) if position < last else None
 
     def passed(self, position: int) -> None:
         """Whoever takes changes knows that nothing was missing up to here."""
@@ -91,9 +146,18 @@ class Stream:
             self.translation.reported = max(self.translation.reported, position)
 
     def give(self, items: Sequence[Item]) -> None:
-        """More of them, from elsewhere, that come after all that were read so far."""
+        """More of them, from elsewhere, that come after all that were read so far; or before what is held."""
         with self.moved:
-            self._waiting.extend(_Waiting(self.position + 1, item) for item in items)
+            if not items:
+                return
+            place = max(min(self.position + 1, self._held_from()), self._handed + 1)
+            later: list[_Waiting] = []
+            while self._waiting and self._waiting[-1].since >= place:
+                one = self._waiting.pop()
+                later.append(_Waiting(one.since, _in_new_shape(one.item, items)))
+            first = [replace(item, position=place - 1) for item in items] if place <= self.position else items
+            self._waiting.extend(_Waiting(place, item) for item in first)
+            self._waiting.extend(reversed(later))
             self.moved.notify_all()
 
     def give_first(self, items: Sequence[SchemaChange]) -> None:
@@ -106,6 +170,7 @@ class Stream:
     def end(self, reason: str, after: int) -> list[Item]:
         """Nothing more comes: what waits here, and then the end of every captured table."""
         with self.moved:
+            self._hold = None
             last = max(self.position, self.translation.reported, after) + 1
             captures = list(self._keeping.captures.values())
             ends = [replace(self.translation.ended(capture, reason, last), lost=True) for capture in captures]
@@ -258,6 +323,8 @@ class Stream:
         if committed.position <= self.position:
             return
         items = self.translation.items(committed)
+        if any(isinstance(said, Emitted) and said.prefix == PREFIX for said in committed.said):
+            self.hold(committed.position)
         self._recent.add(committed.position, committed.xid)
         self.position = self._committed = committed.position
         self._waiting.extend(_Waiting(committed.position, item) for item in items)
@@ -269,6 +336,14 @@ class Stream:
             self._replication = None
         self._assembly.close()
         self._assembly = Assembly()
+
+
+def _in_new_shape(item: Item, told: Sequence[Item]) -> Item:
+    """A transaction that is told after shapes which tables got only later."""
+    shapes = [one for one in told if isinstance(one, SchemaChange) and one.after is not None]
+    if not shapes or not isinstance(item, Transaction):
+        return item
+    return replace(item, changes=tuple(in_shape(item.changes, shapes)))
 
 
 def _no_earlier(item: Item, after: int) -> Item:

@@ -106,7 +106,7 @@ class Translation:
             self._note_truncated(committed)
         self._keep(committed.position)
         self.reported = committed.position
-        kept = _in_shape(changes, items) if items else changes
+        kept = in_shape(changes, items) if items else changes
         done = Transaction(committed.position, tuple(kept), committed.at_us / 1e6 + EPOCH_S)
         return [*items, done] if kept else items
 
@@ -375,7 +375,7 @@ def _value(cell: Cell, parse: Parse) -> Value:
     return parse(cell) if isinstance(cell, bytes) else None
 
 
-def _in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:
+def in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:
     """Changes that come after new shapes were told, though some were made before: in those shapes."""
     after = {item.before.name: item.after for item in told if isinstance(item, SchemaChange)}
     kept = [one for one in changes if after.get(one.table, ...) is not None]
