@@ -47,6 +47,12 @@ def test_what_is_logged_behind_the_snapshot_does_not_count() -> None:
     assert _recent((100, 7), (200, 9)).place(Seen.parse("8:8:", 150), 100) == 150
 
 
+def test_a_look_at_the_catalog_does_not_count_for_what_is_logged_and_not_seen_yet() -> None:
+    recent = _recent((100, 7), (200, 8), (300, 9))
+    assert recent.seen_through(Seen.parse("8:10:8", 350)) == 199
+    assert recent.seen_through(Seen.parse("10:10:", 350)) == 350
+
+
 def test_ids_begin_again_after_four_billion() -> None:
     wrap = 1 << 32
     seen = Seen(wrap + 5, frozenset({wrap + 2, wrap - 1}), 0)

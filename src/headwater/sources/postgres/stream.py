@@ -326,7 +326,9 @@ class Stream:
         if any(isinstance(said, Emitted) and said.prefix == PREFIX for said in committed.said):
             self.hold(committed.position)
         self._recent.add(committed.position, committed.xid)
-        self.position = self._committed = committed.position
+        self.position = committed.position
+        if not all(isinstance(said, Emitted) and said.prefix != PREFIX for said in committed.said):
+            self._committed = committed.position  # a nudge of ours need not be durable anywhere
         self._waiting.extend(_Waiting(committed.position, item) for item in items)
         self._rows += sum(len(item.changes) for item in items if isinstance(item, Transaction))
 
