@@ -398,15 +398,15 @@ class PostgresSource(Writing):
         return self._now(db) if held is None else held
 
     def _held(self, db: Connection) -> int | None:
-        """Where the catalog is another than at the last look, a new position that is held until it was looked at."""
+        """Where the catalog is another than at the last look, a position that is held until it was looked at."""
         stream = self._stream
         if stream is None or self._watch.is_current(db, stream):
             return None
-        while True:
+        now = self._now(db)
+        while not stream.hold(now):  # it was told already: a later one
             db.execute(_NUDGE)
             now = self._now(db)
-            if stream.hold(now):
-                return now
+        return now
 
     def _now(self, db: Connection) -> int:
         row = db.execute(_NOW).fetchone()
