@@ -220,7 +220,7 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
 
     monkeypatch.setattr(publishing, "remove", removed)
     monkeypatch.setattr(publishing, "lack", seen)
-    monkeypatch.setattr(source._watch, "news", gone)
+    monkeypatch.setattr(source._watch, "tell", gone)
     source.abandon("too much was kept for us")
     taking.join()
     source.close()
