@@ -88,8 +88,8 @@ class Stream:
             return taken
 
     def progress(self, is_due: Callable[[int], bool]) -> list[Item]:
-        """How far all was taken that may be, where that is to be told. In one piece: what others read meanwhile, or hold
-        back, is not passed over."""
+        """How far all was taken that may be, where that is to be told. In one piece: what others read or hold back
+        meanwhile is not passed over."""
         with self.moved:
             reached = self.reportable
             if self.has_items() or not is_due(reached):
