@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.pipeline.records import Answer as Answered
+from headwater.plan.planner import Planned
 from headwater.sources.cancellation import Cancelled
 from headwater.sources.memory import MemoryMoment
 from headwater.sources.source import Answer
@@ -158,5 +159,28 @@ def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:
     works.capture()
     works.ask()
     other.join(30)
+    works.run()
+    works.check()
+
+
+@pytest.mark.parametrize("sql", [PLAIN, WHOLE])
+def test_a_query_whose_window_ends_just_after_it_was_planned_is_live(
+    works: Works, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    """What the origin was to be asked went with the window: whoever subscribed then never heard anything."""
+    id = works.subscribe(sql)
+    works.run()
+    plan = works.pipeline.plan
+
+    def outlived(*given: Any) -> Planned:
+        planned = plan(*given)
+        if id in works.watched:
+            works.unsubscribe(id, forget=True)
+            works.look()
+        return planned
+
+    monkeypatch.setattr(works.pipeline, "plan", outlived)
+    works.subscribe(sql)
+    works.write("UPDATE t SET n = 5 WHERE id = 1")
     works.run()
     works.check()

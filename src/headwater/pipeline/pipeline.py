@@ -254,7 +254,7 @@ class Pipeline:
             raise
         for one in planned:
             if one.strategy in ASKED:
-                self._requery.watch(self._requeried[one.instance.id], (clients or {}).get(one.instance.id, 0))
+                self._requery.watch(self._question(one), (clients or {}).get(one.instance.id, 0))
 
     def ask(self, sql: str, params: Given = ()) -> Answer:
         """A query that is not live, answered by the origin."""
@@ -273,9 +273,22 @@ class Pipeline:
         plain = Subscribe(one.template, one.id, one.values, one.limit, one.offset, self.boot)
         if planned.strategy not in ASKED:
             return plain
-        selection = self._requeried[one.id].selection
+        selection = self._question(planned).selection
         keys = selection and keys_of(selection)
         return msgspec.structs.replace(plain, answered=True, ordered=planned.template.ordered, keys=keys)
+
+    def _question(self, planned: Planned) -> Requeried:
+        """What the origin is asked. It went with its window, where that ended since the query was planned."""
+        known = self._requeried.get(planned.instance.id)
+        if known is None:
+            self.plan(planned.text, planned.given)
+            known = self._requeried.get(planned.instance.id)
+        if known is None:
+            raise Outdated(
+                "expected the query to be planned as it was a moment ago, found its tables changed",
+                hint="subscribe again",
+            )
+        return known
 
     def effective(self, planned: Planned) -> str:
         """What the origin is asked for to see whether we are right."""
@@ -396,7 +409,7 @@ class Pipeline:
 
     def _answering(self, planned: Planned) -> Activate | None:
         """The tables it reads are captured, so that we hear when to ask again."""
-        self._watched(self._requeried[planned.instance.id])
+        self._watched(self._question(planned))
         return None
 
     def _watched(self, query: Requeried) -> None:
