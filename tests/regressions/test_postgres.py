@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,10 +18,12 @@ from headwater.sources.postgres import publishing
 from headwater.sources.postgres.keeping import rows_of
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.postgres.placing import Seen
+from headwater.sources.postgres.replication import Received
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.source import Item, Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.databases import rows
+from tests.support.locks import ToldLock
 from tests.support.postgres import VERSIONS, Servers
 
 
@@ -319,3 +322,92 @@ def test_what_another_thread_reads_while_a_position_is_told_is_not_passed_over(
             told += items
             after = max([after, *(item.position for item in items)])
     assert [change.new for one in told if isinstance(one, Transaction) for change in one.changes] == [(1,)]
+
+
+def _told(source: PostgresSource, after: int, upto: int) -> list[object]:
+    """The new images of all changes behind a position, up to another."""
+    told: list[object] = []
+    while after < upto:
+        items = source.changes(after, 1)
+        told += [change.new for one in items if isinstance(one, Transaction) for change in one.changes]
+        after = max([after, *(item.position for item in items)])
+    return told
+
+
+def test_what_was_read_before_changes_are_asked_for_again_is_not_taken_for_what_follows(
+    source: PostgresSource, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log could not be written, so changes were asked for again; a question had read on in the stream meanwhile.
+    What it had read counted as the first of what is read again, and all before it was lost."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        source.capture("t")
+        after = source.position()
+        db.execute("INSERT INTO t VALUES (1)")
+        assert _told(source, after, source.position()) == [(1,)]
+        stream = source._stream
+        assert stream is not None and stream._replication is not None
+        has_read, goes_on = threading.Event(), threading.Event()
+        read, wake, rewind = stream._replication.read, stream._replication.wake, stream.rewind
+
+        def held(timeout_s: float) -> Received:
+            received = read(timeout_s)
+            if received.payloads:
+                has_read.set()
+                assert goes_on.wait(30)
+            return received
+
+        def woken() -> None:
+            wake()
+            goes_on.set()
+
+        def rewound() -> None:
+            monkeypatch.setattr(stream._replication, "wake", woken)
+            rewind()
+            goes_on.set()
+
+        monkeypatch.setattr(stream._replication, "read", held)
+        monkeypatch.setattr(stream, "rewind", rewound)
+        db.execute("INSERT INTO t VALUES (2)")
+        asking = threading.Thread(target=source.query, args=("SELECT id FROM t",), daemon=True)
+        asking.start()
+        assert has_read.wait(30)
+        assert _told(source, after, source.position()) == [(1,), (2,)]
+        asking.join(30)
+
+
+def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told(
+    source: PostgresSource, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said of the table while its rows were read was forgotten; it failed, and counted as captured."""
+    with psycopg.connect(url, autocommit=True) as db:
+        for table in ("t", "u"):
+            db.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)".encode())
+        source.capture("t")
+        after = source.position()
+        db.execute("INSERT INTO t VALUES (1)")
+        assert _told(source, after, source.position()) == [(1,)]
+        assert source._keeping is not None and source._stream is not None
+        seed, rewind = source._keeping.seed, source._stream.rewind
+        lock, told = ToldLock(), list[object]()
+        monkeypatch.setattr(source, "_capturing", lock)
+        again = threading.Thread(target=lambda: told.extend(_told(source, after, source.position())), daemon=True)
+
+        def rewound() -> None:
+            rewind()
+            lock.is_awaited.set()
+
+        def read_meanwhile(*given: Any) -> None:
+            seed(*given)
+            db.execute("INSERT INTO u VALUES (2)")
+            again.start()
+            assert lock.is_awaited.wait(30)
+
+        monkeypatch.setattr(source._keeping, "seed", read_meanwhile)
+        monkeypatch.setattr(source._stream, "rewind", rewound)
+        source.capture("u")
+        again.join(30)
+        assert told[0] == (1,)
+        after = source.position()
+        db.execute("UPDATE u SET id = 3")
+        assert _told(source, after, source.position()) == [(3,)]

@@ -15,6 +15,7 @@ from headwater.sources.cancellation import Cancelled
 from headwater.sources.memory import MemoryMoment
 from headwater.sources.source import Answer
 from tests.support.byhand import Works
+from tests.support.locks import ToldLock
 
 SELECTIVE = "SELECT id, json_quote(n) AS q FROM t WHERE n IN (SELECT a FROM few)"
 PLAIN = "SELECT id, json_quote(n) AS q FROM t"
@@ -113,21 +114,6 @@ def test_a_question_that_fails_leaves_alone_who_was_answered_at_its_moment(works
     other.end()
     works.run()
     works.check()
-
-
-class ToldLock:
-    """A lock that tells when somebody has to wait for it."""
-
-    def __init__(self) -> None:
-        self._lock, self.is_awaited = threading.Lock(), threading.Event()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            self.is_awaited.set()
-            self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:

@@ -358,7 +358,8 @@ class PostgresSource(Writing):
                 hint="start again with a fresh data directory",
             )
         if after < self._handed:
-            stream.rewind()
+            with self._capturing:  # what is said of a table while its rows are read must not be forgotten
+                stream.rewind()
             self._watch.forget()
         self._handed = after
         stream.stand_at(after)

@@ -58,6 +58,7 @@ class Stream:
         self._sessions, self._slot, self._keeping, self._link = sessions, slot, keeping, link
         self.moved = threading.Condition(threading.RLock())
         self._reading = self._closed = False
+        self._stopping = 0  # who waits until nobody reads
         self._replication: Replication | None = None
         self._assembly = Assembly()
         self._recent = Recent()
@@ -178,15 +179,16 @@ class Stream:
             return self.take(after, sys.maxsize)
 
     def rewind(self) -> None:
-        """Begins again where everything is known to be durable."""
+        """Begins again where everything is known to be durable. Not while somebody reads: what comes by the connection
+        of before would be taken for what follows."""
         with self.moved:
+            self._stop_reading()
             self._disconnect()
             self._keeping.rewind()
             self.position = self._start = max(self._slot.since, self._keeping.position)
             self._committed = self._start
             self._waiting.clear()
             self._rows = 0
-            self._recent = Recent()
             self.translation = Translation(self._keeping, self.translation.look, self.position)
 
     def settle(self, position: int) -> None:
@@ -208,7 +210,7 @@ class Stream:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0 or self._closed:
                     return False
-                if self._reading or (self._rows > ROWS_MAX and not takes):
+                if self._reading or self._stopping or (self._rows > ROWS_MAX and not takes):
                     self.moved.wait(left_s)
                 else:
                     self._read(left_s)
@@ -230,7 +232,7 @@ class Stream:
     def let_go(self) -> None:
         """A server that shuts down waits for us until it has our word for all that it sent: it need not."""
         with self.moved:
-            self.moved.wait_for(lambda: not self._reading)
+            self._stop_reading()
             self._disconnect()
 
     def wake(self) -> None:
@@ -266,6 +268,14 @@ class Stream:
         finally:
             self._reading = False
             self.moved.notify_all()
+
+    def _stop_reading(self) -> None:
+        """Called with the lock. Nobody reads until it is given back."""
+        self._stopping += 1
+        self.wake()
+        self.moved.wait_for(lambda: not self._reading)
+        self._stopping -= 1
+        self.moved.notify_all()
 
     def _connected(self) -> Replication:
         if self._replication is None:
