@@ -346,6 +346,17 @@ def test_a_moment_is_held_or_gone_while_others_write(origin: Origin) -> None:
     assert after is not None and after.rows == [(2,), (3,)] and later.position > moment.position
 
 
+def test_a_moment_that_somebody_left_in_haste_holds_nothing(origin: Origin) -> None:
+    """Neither those who write, nor those who ask next, who have the rows of now."""
+    source = _shop(origin)
+    with pytest.raises(LookupError), source.moment() as moment:
+        raise LookupError
+    origin.run("DELETE FROM t WHERE id = 1")
+    answer = source.query("SELECT id FROM t")
+    assert answer.rows == [(2,)] and answer.position > moment.position
+    assert source.reads("SELECT id FROM t").tables
+
+
 def _write(origin: Origin, seed: int, transactions: int) -> None:
     """Keys of its own, so that writers do not wait for each other."""
     chance = random.Random(seed)

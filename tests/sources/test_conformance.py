@@ -28,7 +28,7 @@ def origin(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> 
         ):
             yield it
     else:
-        with closing(_memory(tmp_path) if kind == "memory" else _sqlite(tmp_path)) as it:
+        with closing(_memory(tmp_path) if kind == "memory" else sqlite_origin(tmp_path)) as it:
             yield it
 
 
@@ -50,9 +50,9 @@ def _memory(directory: Path) -> Origin:
     return Origin(same, foreign, directory, "?", "BLOB", "REAL")
 
 
-def _sqlite(directory: Path) -> Origin:
+def sqlite_origin(directory: Path, journal: str = "WAL") -> Origin:
     path = directory / "origin.db"
-    sqlite3.connect(path).execute("PRAGMA journal_mode = WAL").close()
+    sqlite3.connect(path).execute(f"PRAGMA journal_mode = {journal}").close()
 
     @contextmanager
     def foreign() -> Iterator[Execute]:

@@ -24,8 +24,9 @@ from headwater.model.errors import SourceError
 from headwater.sources import sqlite_capture as capturing
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
+from headwater.sources.sqlite_boundaries import Boundaries
 from headwater.sources.sqlite_decode import Decoder
-from headwater.sources.sqlite_origin import SqliteOrigin, read_log, schema_version
+from headwater.sources.sqlite_origin import SqliteOrigin, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite_pins import Pins
 from headwater.sources.sqlite_pool import Pool, Process
 from headwater.sources.sqlite_question import source_error
@@ -67,6 +68,7 @@ class SqliteSource(SqliteOrigin):
         self._pins = Pins(self._connect, self._wal)
         self._watch = self._connect()
         self._bell = Doorbell(self._wal.path, self.path)
+        self._boundaries = Boundaries()
         self._decoding: Decoder | None = None
         self._reported = 0
         self._tick_at_s = 0.0
@@ -141,6 +143,7 @@ class SqliteSource(SqliteOrigin):
                 return None
             decoder = self._decoder_at(db, after)
             self._verified = upto = capturing.position(db)
+            self._boundaries.look(upto)
             self._refuse_backwards(decoder.position, upto)
             first, self._is_first_look = self._is_first_look, False
             if first and upto > decoder.position:
@@ -163,7 +166,8 @@ class SqliteSource(SqliteOrigin):
         self._wal.read()
         if not self._wal.ends(upto - 1, upto):
             self._wal.read(trusted=self._pins.frames())
-        ends = self._wal.ends(decoder.position, upto)
+        known = self._wal.ends(decoder.position, upto)
+        ends = sorted({*known, *self._boundaries.between(decoder.position, upto)})
         del ends[bisect_left(ends, decoder.position + ROWS_MAX) + 1 :]
         if not ends or ends[-1] < min(decoder.position + ROWS_MAX, upto):
             ends.append(upto)
@@ -216,8 +220,18 @@ class SqliteSource(SqliteOrigin):
     def _tick(self) -> None:
         if self._pins.due or time.monotonic() >= self._tick_at_s:
             self._wal.forget(self._pruned)
+            self._boundaries.forget(self._pruned)
             self._pins.tick()
             self._tick_at_s = time.monotonic() + LOOK_MAX_S
+
+    def snapshot(self, table: str, rows_max: int = 8192) -> SqliteSnapshot:
+        while True:
+            looked = self._boundaries.looked
+            snapshot = SqliteSnapshot(self._reading(), table, rows_max)
+            if self._boundaries.add(snapshot.position):
+                return snapshot
+            snapshot.close()
+            self._refuse_backwards(looked, snapshot.position)
 
     # Questions: by processes that may die of them
 
@@ -234,8 +248,10 @@ class SqliteSource(SqliteOrigin):
     def moment(self) -> Iterator[Moment]:
         with self.questions.lent() as process:
             [position] = process.ask(Cancellation(), "begin")
-            yield SqliteMoment(process, position)
-            process.leave()
+            try:
+                yield SqliteMoment(process, position)
+            finally:
+                process.leave()
 
     # The rest
 

@@ -125,8 +125,8 @@ class SqliteOrigin(Writing):
     @abstractmethod
     def schema_position(self) -> int: ...
 
-    def snapshot(self, table: str, rows_max: int = 8192) -> Snapshot:
-        return SqliteSnapshot(self._reading(), table, rows_max)
+    @abstractmethod
+    def snapshot(self, table: str) -> Snapshot: ...
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         with self._reading() as db, _interruptible(db, cancellation or Cancellation()):

@@ -34,21 +34,17 @@ class Pins:
     def forward(self) -> Iterator[sqlite3.Connection]:
         """The present state, in a read transaction; what was pinned before is let go of at the end of the block."""
         db = self._free
-        _begin(db)
         try:
+            _begin(db)
             yield db
+            stays = self._held.in_transaction or _has_wal(db)  # while one is held nobody can leave WAL mode
         except BaseException:
-            db.execute("ROLLBACK")
+            _finish(db)
             raise
-        pinned = self._held.in_transaction  # then nobody can have left WAL mode
         _finish(self._held)
         self._held, self._free = db, self._held
-        if not (pinned or self.pinned):
+        if not stays:
             _finish(db)
-
-    @property
-    def pinned(self) -> bool:
-        return bool(self._held.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
     def frames(self) -> int:
         """How many frames of the WAL SQLite knows to be committed. Asking costs a checkpoint: for cases of doubt."""
@@ -67,7 +63,7 @@ class Pins:
 
     def tick(self) -> None:
         """Now and then: keeps the WAL from growing, and out of the way of another process's checkpoint."""
-        if not self.pinned:
+        if not _has_wal(self._held):
             return
         self._wal.read()
         size = self._wal.bytes_read
@@ -119,6 +115,10 @@ class Pins:
 def _begin(db: sqlite3.Connection) -> None:
     db.execute("BEGIN")
     db.execute("SELECT 1 FROM sqlite_schema").fetchone()
+
+
+def _has_wal(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
 def _finish(db: sqlite3.Connection) -> None:

@@ -52,8 +52,7 @@ class Worker:
         if what == "end":
             self._end()
         elif what == "begin":
-            self._begin()
-            yield position(self._db)
+            yield self._begun()
         elif self._db.in_transaction:
             yield from self._asked(what, sql, params)
         else:
@@ -75,6 +74,15 @@ class Worker:
     def _begin(self) -> None:
         self._end()
         self._db.execute("BEGIN")
+
+    def _begun(self) -> int:
+        """The position of a transaction that stays; where it cannot be read, none does."""
+        self._begin()
+        try:
+            return position(self._db)
+        except sqlite3.Error:
+            self._end()
+            raise
 
     def _end(self) -> None:
         if self._db.in_transaction:
