@@ -125,6 +125,19 @@ def test_a_role_without_rights(poor: str, url: str, db: Db, tmp_path: Path) -> N
         source.close()
 
 
+def test_a_role_that_may_do_more_than_read_is_noted(poor: str, url: str, db: Db) -> None:
+    """Never mended for the user: it is somebody's role."""
+    (user,) = db.execute("SELECT current_user").fetchone() or ("",)
+    [note] = [one for one in _examined(url)[f"role {user}"] if one.found == "superuser" and one.state is State.NOTE]
+    assert note.by_hand and "pg_read_all_data" in note.fix
+    assert "none" in [one.found for one in _examined(poor)["role poor"]]
+    db.execute("GRANT pg_read_server_files TO poor")
+    try:
+        assert "pg_read_server_files" in [one.found for one in _examined(poor)["role poor"]]
+    finally:
+        db.execute("REVOKE pg_read_server_files FROM poor")
+
+
 def test_what_a_role_may_not_mend_is_refused_in_postgresqls_words(
     poor: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[Connection, str, Scope], Iterator[Finding]], ...] = (
     server_checks.wal_level,
     server_checks.room,
     server_checks.role,
+    server_checks.powers,
     server_checks.database_rights,
     table_checks.tables,
     server_checks.event_trigger,

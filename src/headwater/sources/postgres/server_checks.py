@@ -106,6 +106,26 @@ def role(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
         yield Finding(subject, "REPLICATION", "not granted", State.BAD, fix)
 
 
+_POWERS = """
+SELECT array_remove(array_agg(DISTINCT CASE WHEN u.rolsuper THEN 'superuser' ELSE r.rolname::text END), NULL)
+FROM pg_roles u
+LEFT JOIN pg_roles r ON r.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')
+    AND pg_has_role(u.oid, r.oid, 'MEMBER')
+WHERE u.rolname = %s
+"""
+
+
+def powers(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+    """Clients' queries run with the role's rights, read-only: what it cannot do, no query can."""
+    (found,) = one(db, _POWERS, user)
+    needed = "no rights over the server: clients' queries run with them"
+    if found:
+        fix = "CREATE ROLE headwater LOGIN REPLICATION IN ROLE pg_read_all_data"
+        yield Finding(f"role {user}", needed, ", ".join(found), State.NOTE, fix, by_hand=True)
+    else:
+        yield Finding(f"role {user}", needed, "none")
+
+
 def database_rights(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
     (database,) = one(db, "SELECT current_database()")
     for right, why in (("CREATE", "for the publication"), ("TEMPORARY", "to ask what a query reads")):
