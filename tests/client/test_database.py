@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,17 @@ def test_a_query_that_is_wrong_is_refused_with_the_place(here: Place) -> None:
         here.db.query("SELECT random() FROM t", live=True)
     with pytest.raises(headwater.SqlError):
         here.db.query("SELECT id FROM t WHERE n = ?", live=True)
+    assert ids(here.db.query("SELECT id FROM t", live=True)) == [1, 2, 3]
+
+
+def test_half_a_character_is_refused_before_it_is_sent(here: Place) -> None:
+    half = "SELECT id, '\ud800' AS h FROM t"
+    for ask in (partial(here.db.query, live=True), here.db.explain):
+        with pytest.raises(headwater.SqlError, match="surrogate at character 13"):
+            ask(half)
+    for ask in (partial(here.db.query, live=True), here.db.explain):
+        with pytest.raises(headwater.SqlError, match="surrogate"):
+            ask("SELECT id FROM t WHERE name = ?", "\udfff")
     assert ids(here.db.query("SELECT id FROM t", live=True)) == [1, 2, 3]
 
 

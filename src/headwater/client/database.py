@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, overload
 from headwater.client.live import Callback, LiveResult
 from headwater.client.session import ClientSession
 from headwater.model.emission import Emission, Fields, apply
-from headwater.model.errors import Drift, HeadwaterError
+from headwater.model.errors import Drift, HeadwaterError, SqlError
 from headwater.model.union import Value
 from headwater.plan.strategy import ASKED
 
@@ -103,6 +103,7 @@ class Database:
     ) -> LiveResult | list[Fields]:
         """Rows at one position; or, with `live`, a result that stays current, returned when it is ready."""
         self._check_open()
+        check_text(sql)
         given = as_params(params)
         if not live:
             columns, rows, _ = self._backend.query(sql, given)
@@ -127,6 +128,7 @@ class Database:
 
     def explain(self, sql: str, *params: Any, analyze: bool = False) -> str:
         """How the query is kept current. `analyze` runs it once: rows and work beside each operator."""
+        check_text(sql)
         return self._backend.explain(sql, as_params(params), analyze)
 
     def status(self) -> dict[str, Any]:
@@ -229,6 +231,14 @@ def check(effective: Effective, rows: Sequence[Fields]) -> None:
 
 def _told(row: Fields) -> str:
     return repr({name: float(f"{value:.12g}") if isinstance(value, float) else value for name, value in row.items()})
+
+
+def check_text(sql: str) -> None:
+    """Half a character cannot be sent, nor shown."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError(f"expected text, found a lone surrogate at character {error.start + 1} of the query") from None
 
 
 def as_params(params: tuple[Any, ...]) -> Params:

@@ -91,9 +91,10 @@ class Remote:
         asked = Asked(sql, params)
         if self._refused is not None:
             raise self._refused
+        message = self._subscribe(live_id, asked, resume=False)
         with self._lock:
             self._asked[live_id] = asked
-            self._send(self._subscribe(live_id, asked, resume=False))
+            self._send(message)
         if not asked.settled.wait(_OPEN_S):
             self.drop(live_id, forget=True)
             raise HeadwaterError(f"expected an answer from {self._url} within {_OPEN_S:.0f} s, found none")
@@ -300,9 +301,16 @@ class Remote:
 
 
 def wired(params: Params) -> Any:
+    given: Any
     if isinstance(params, Mapping):
-        return {name: to_wire(value) for name, value in params.items()}
-    return [to_wire(value) for value in params]
+        given = {name: to_wire(value) for name, value in params.items()}
+    else:
+        given = [to_wire(value) for value in params]
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise SqlError("expected text, found a lone surrogate in a parameter") from None
+    return given
 
 
 def refusal(error: Error, sql: str) -> HeadwaterError:
