@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -382,6 +384,44 @@ def test_a_lost_connection_is_made_anew_and_every_query_resumes(gateway: Place) 
     assert remote.reconnects == 4
     assert [emission.prev for emission in seen[1:]] == [emission.seq for emission in seen[:-1]]
     assert len(seen) == 4 and not any(isinstance(emission, headwater.Result) for emission in seen)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 7\r\n\r\nInvalid", "a server that answers with status 400"),
+        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 99\r\n\r\nInvalid", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{", "Expecting property name"),
+        (b"what?\r\n\r\n", "what?"),
+        (b"", "closed connection"),
+    ],
+)
+def test_an_answer_that_is_none_is_told_as_such(gateway: Place, answer: bytes, words: str) -> None:
+    """One that was refused in other words than ours, or cut off in the middle of a refusal, came out as it was."""
+    backend = gateway.db._backend
+    assert isinstance(backend, Remote)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.recv(1 << 16)
+                peer.sendall(answer)
+
+        other = threading.Thread(target=serve, daemon=True)
+        other.start()
+        backend._url = f"ws://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(headwater.HeadwaterError, match=re.escape(words)):
+            gateway.db.explain("SELECT 1")
+        other.join(30)
+
+
+def test_a_query_that_is_too_long_to_be_explained_is_refused_whatever_its_pieces(gateway: Place) -> None:
+    """It depended on the pieces that its address came in, and ended in a connection that was reset."""
+    with pytest.raises(headwater.LimitExceeded, match="too long to be explained through a gateway"):
+        gateway.db.explain(f"SELECT id FROM t WHERE name = '{'é' * 20_000}'")
+    assert "template" in gateway.db.explain(f"SELECT id FROM t WHERE name = '{'x' * 50_000}'")
 
 
 def test_there_must_be_someone_at_the_address() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import logging
 import threading
@@ -56,6 +57,9 @@ from headwater.protocol.values import to_wire
 _BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _OPEN_S = 60.0
 _SILENCE_S = 30.0
+_HTTP_S = 10.0
+_ADDRESS_BYTES_MAX = 60_000  # with its headers, what the gateway reads of a request that comes in pieces
+_OK = 200
 _log = logging.getLogger("headwater.client")
 
 
@@ -138,6 +142,12 @@ class Remote:
 
     def explain(self, sql: str, params: Params, analyze: bool) -> str:
         query = urllib.parse.urlencode({"sql": sql, "params": json.dumps(wired(params)), "analyze": int(analyze)})
+        if len(query) > _ADDRESS_BYTES_MAX:
+            raise LimitExceeded(
+                f"the query is too long to be explained through a gateway: {len(query):,} bytes as an address, "
+                f"of at most {_ADDRESS_BYTES_MAX:,}",
+                hint="explain it where the database is: headwater explain",
+            )
         return str(self._got(f"/v1/explain?{query}", sql)["text"])
 
     def status(self) -> dict[str, Any]:
@@ -175,10 +185,10 @@ class Remote:
             if self._awaited >= 0:
                 self._send(Await(self._awaited))
 
-    def _turned_away(self, status: int, body: bytes | bytearray) -> HeadwaterError:
-        """Why the handshake was refused, in the gateway's own words where it is one."""
+    def _turned_away(self, status: int, body: bytes | bytearray, sql: str = "") -> HeadwaterError:
+        """Why a request was refused, in the gateway's own words where it is one."""
         try:
-            return refusal(msgspec.convert(json.loads(body)["error"], Error), "")
+            return refusal(msgspec.convert(json.loads(body)["error"], Error), sql)
         except (ValueError, KeyError, TypeError, msgspec.ValidationError):
             return HeadwaterError(
                 f"expected a gateway at {self._url}, found a server that answers with status {status}"
@@ -284,20 +294,28 @@ class Remote:
     def _got(self, path: str, sql: str = "") -> dict[str, Any]:
         base = "http" + self._url.removeprefix("ws").removesuffix("/v1/ws")
         try:
-            with urllib.request.urlopen(base + path, timeout=10) as response:
-                return dict(json.load(response))
-        except urllib.error.HTTPError as error:
-            with error:
-                said = json.load(error)["error"]
-            raise refusal(msgspec.convert(said, Error), sql) from None
-        except (OSError, ValueError) as error:
-            raise HeadwaterError(f"expected an answer from {base}, found {error}") from None
+            status, body = _fetched(base + path)
+            if status == _OK:
+                return dict(json.loads(body))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise HeadwaterError(f"expected an answer from {base}, found {error or type(error).__name__}") from None
+        raise self._turned_away(status, body, sql)
 
     def _not_here(self, what: str) -> NoReturn:
         raise HeadwaterError(
             f"expected a connection to the database for {what}, found one to a gateway",
             hint="write through your own connection; live.wait(position) still works",
         )
+
+
+def _fetched(url: str) -> tuple[int, bytes]:
+    """The status and the body, also of a refusal."""
+    try:
+        with urllib.request.urlopen(url, timeout=_HTTP_S) as response:
+            return _OK, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
 
 
 def wired(params: Params) -> Any:
