@@ -331,7 +331,8 @@ _HEADER = msgspec.msgpack.Decoder(_Header)
 
 def encode(emitted: Emitted) -> bytes:
     """The payload of a diff record: header length, header, then schema and batch of each template."""
-    bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in emitted.edits.values()]
+    batches = map(_without_old, emitted.edits.values())
+    bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in batches]
     sections = [
         (template, len(schema), len(body)) for template, (schema, body) in zip(emitted.edits, bodies, strict=True)
     ]
@@ -348,8 +349,27 @@ def decode(payload: bytes | memoryview) -> Emitted:
         body = start + schema_bytes
         schema = _schema(bytes(view[start:body]))
         start = body + body_bytes
-        edits[template] = pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema)
+        edits[template] = _with_old(pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema))
     return Emitted(unpack(header.index), edits)
+
+
+def _without_old(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """First results have no rows of before: those are not written."""
+    first, count = batch.schema.get_field_index("old.0"), batch.num_columns
+    if first < 0 or batch.num_rows <= _FEW or not (np.asarray(batch.column("kind")) == RESULT).all():
+        return batch
+    return batch.select([*range(first), *range(first + (count - first) // 2, count)])
+
+
+def _with_old(batch: pa.RecordBatch) -> pa.RecordBatch:
+    first = batch.schema.get_field_index("new.0")
+    if first < 0 or batch.schema.names[first - 1] != "index":
+        return batch
+    new = [batch.schema.field(n) for n in range(first, batch.num_columns)]
+    old = pa.schema([field.with_name(field.name.replace("new", "old")) for field in new])
+    schema = pa.schema([*(batch.schema.field(n) for n in range(first)), *old, *new])
+    columns = [*batch.columns[:first], *_nowhere(old, batch.num_rows).columns, *batch.columns[first:]]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _schema_bytes(schema: pa.Schema) -> bytes:

@@ -43,8 +43,7 @@ class SqliteKernel:
         self._types = [table.columns[place].type for place in self._places]
         self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs) or 'empty'})"
         self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
-        self._select = f"SELECT {', '.join(render(expr) for expr in exprs)} FROM scratch"
-        self._formats = any(map(_formats, exprs))  # at the limit of a length, printf() alone gives NULL and no error
+        self._exprs, self._select = exprs, ""
         self._connection: sqlite3.Connection | None = None
 
     def select(self, batch: pa.RecordBatch) -> Selected:
@@ -73,8 +72,9 @@ class SqliteKernel:
     def _connected(self) -> sqlite3.Connection:
         """Opened at first use: most templates see few rows, or only rows that have a kernel."""
         if self._connection is None:
+            self._select = f"SELECT {', '.join(map(render, self._exprs))} FROM scratch"
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            if not self._formats:
+            if not any(map(_formats, self._exprs)):  # at the limit of a length, it alone gives NULL and no error
                 self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
             self._connection.execute("PRAGMA journal_mode = OFF")
             self._connection.execute(self._create)
