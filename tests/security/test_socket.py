@@ -3,6 +3,7 @@ the server stays up, its memory bounded, and a quiet subscriber never notices.""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -24,6 +25,7 @@ from websockets.sync.client import connect
 
 import headwater
 from headwater.client.database import Database
+from headwater.gateway import wide_queries
 from headwater.gateway.allowance import Allowance
 from headwater.gateway.token_bucket import TokenBucket
 from headwater.model.limits import DEFAULT, Limits
@@ -435,3 +437,31 @@ def _value(chance: random.Random, depth: int) -> Any:
             return {chance.choice(["n", "name", ""]): _value(chance, depth - 1) for _ in range(2)}
         case _:
             return chance.choice(plain)
+
+
+def test_who_asks_for_very_wide_queries_waits_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Narrow ones, and wide ones that are known, go on all the while."""
+    monkeypatch.setattr(wide_queries, "_WAIT_S", 0.2)
+    wide, other = (f"SELECT id, {', '.join(f'n + {start + n} AS c{n}' for n in range(60))} FROM t" for start in (0, 99))
+    limits = replace(DEFAULT, wide_columns_min=20, new_columns_per_s_max=1)
+    with opened(tmp_path, limits) as here, headwater.connect(here.url) as db, neighbour(here) as quiet:
+        assert db.query(wide, live=True).state == "ready"
+        with pytest.raises(headwater.LimitExceeded, match="1 columns a second") as refused:
+            db.query(other, live=True)
+        assert 0 < (refused.value.retry_after_ms or 0) <= 21_000
+        assert db.query(wide, live=True).state == "ready"
+        assert db.query("SELECT id, n FROM t WHERE n = 2", live=True).state == "ready"
+        quiet.lives()
+
+
+def test_a_wide_query_has_its_turn_when_the_last_one_is_paid_for() -> None:
+    now_s = 100.0
+    wide = wide_queries.WideQueries(replace(DEFAULT, wide_columns_min=20, new_columns_per_s_max=1_000), lambda: now_s)
+    asyncio.run(wide.admit("a", 41_000))
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(asyncio.wait_for(wide.admit("a"), 0.05))
+    asyncio.run(wide.admit("b", 19))
+    now_s = 101.0
+    asyncio.run(wide.admit("a", 20))

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import assert_never
 from weakref import WeakValueDictionary
 
@@ -23,6 +23,7 @@ from headwater.gateway.allowance import Allowance
 from headwater.gateway.outbox import Bodies, Data, Outbox
 from headwater.gateway.server import Server
 from headwater.gateway.session import Joining
+from headwater.gateway.wide_queries import WideQueries
 from headwater.gateway.window import Resume
 from headwater.gateway.workers import Together, Workers
 from headwater.model.emission import Emission, Result
@@ -116,7 +117,8 @@ class Socket:
     def __init__(self, websocket: WebSocket, server: Server, shared: Shared) -> None:
         self._websocket, self._server, self._shared = websocket, server, shared
         self._limits = server.pipeline.limits
-        share = shared.share_of(websocket.client.host if websocket.client else "", self._limits)
+        self._address = websocket.client.host if websocket.client else ""
+        share = shared.share_of(self._address, self._limits)
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
         self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
         self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
@@ -210,16 +212,22 @@ class Socket:
     async def _open(self, subscribe: Subscribe) -> None:
         """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
         try:
-            planned = await self._shared.planning(self, (self, subscribe)) if _is_long(subscribe) else None
+            planned = await self._planned(subscribe) if _is_long(subscribe) else None
             for _ in range(_PREPARED_MAX):
                 unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
                 if unknown is None:
                     return
+                await self._shared.wide.admit(self._address, len(unknown.template.outputs))
                 planned = await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
             raise HeadwaterError("the query's tables changed while it was set up, again and again", hint="try again")
         except Exception as error:
             self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
+
+    async def _planned(self, subscribe: Subscribe) -> Planned:
+        """Who has to wait for its turn anyway is not planned for before."""
+        await self._shared.wide.admit(self._address)
+        return await self._shared.planning(self, (self, subscribe))
 
     def plan(self, subscribe: Subscribe) -> Planned:
         params = subscribe.params
@@ -311,10 +319,15 @@ class Shared:
 
     def __init__(self, server: Server) -> None:
         self.bodies, self.workers = Bodies(), Workers()
+        self._server = server
         self.explains = 0  # under way
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
         self.subscribing: Together[Asked, Planned | None] = Together(self.workers, partial(_subscribe_all, server))
         self.planning: Together[tuple[Socket, Subscribe], Planned] = Together(self.workers, _plan_all, most=1)
+
+    @cached_property
+    def wide(self) -> WideQueries:
+        return WideQueries(self._server.pipeline.limits)
 
     def share_of(self, address: str, limits: Limits) -> Share:
         """What the sessions of one address hold together, as long as there is one."""

@@ -10,8 +10,12 @@ class TokenBucket:
         self._per_s, self._burst = per_s, burst
         self._tokens, self._at_s = burst, now_s
 
-    def take(self, now_s: float) -> float:
-        """Takes one; the seconds until it is there, 0 where it is there now."""
-        self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s) - 1
+    def take(self, now_s: float, tokens: float = 1) -> float:
+        """Takes them; the seconds until they are there, 0 where they are there now."""
+        self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s) - tokens
         self._at_s = now_s
         return max(0.0, -self._tokens / self._per_s)
+
+    def owed_s(self, now_s: float) -> float:
+        """The seconds until all that was taken is there."""
+        return self.take(now_s, 0)

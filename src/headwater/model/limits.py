@@ -51,6 +51,8 @@ class Limits:
     questions_per_session_max: int = 1_000  # subscriptions that the database is asked for; subscribe is refused
     subscribes_under_way_max: int = 256  # of a session; its next message is not read before
     messages_per_s_max: int = 5_000  # of a session, four seconds' worth at once; its next message is not read before
+    wide_columns_min: int = 100  # new queries of fewer columns are free
+    new_columns_per_s_max: int = 25  # of an address's new wide queries, 40 seconds' worth at once; the next ones wait
     sockets_per_address_max: int = 8_192  # the handshake or request is refused with status 503
     request_ms_max: int = 10_000  # for a whole request, message or hello; the connection is closed
     session_idle_ms_max: int = 300_000  # without a subscription or a message; the socket is closed
