@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-PROGRAM = """
-import sys
+_NICE = 10
+PROGRAM = f"""
+import os, sys
+os.nice({_NICE})  # before all else: to import takes longer than many an errand
 
 class NoPandas:  # Arrow would import it where it is installed, for a second, and not need it
     @staticmethod
@@ -25,13 +27,11 @@ sys.meta_path.insert(0, NoPandas)
 from headwater.pipeline.errand import main
 main(*sys.argv[1:])
 """
-_NICE = 10
 
 
 def main(name: str, directory: str) -> None:
     """Runs the errand: a module beside this one, for which all that it needs lies in the directory."""
     _end_with_parent()
-    os.nice(_NICE)
     pa.set_cpu_count(1)
     importlib.import_module(f"headwater.pipeline.{name}").main(Path(directory))
 

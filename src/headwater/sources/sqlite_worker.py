@@ -28,8 +28,10 @@ from headwater.sources.sqlite_question import answer, compile_only, describe, so
 HEADER = struct.Struct("<Q")
 MEMORY_BYTES_MAX = 1 << 30  # of the whole process
 HEAP_BYTES_MAX = 512 << 20  # of SQLite in it: it fails the statement, and the process lives
-PROGRAM = """
-import sys, types
+_NICE = 5  # those who take changes come first
+PROGRAM = f"""
+import os, sys, types
+os.nice({_NICE})
 for name, path in zip(("headwater", "headwater.model", "headwater.sources"), sys.argv[1:]):
     package = sys.modules[name] = types.ModuleType(name)  # without what the packages import themselves
     package.__path__ = [path]
