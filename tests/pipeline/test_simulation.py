@@ -1,5 +1,6 @@
 """A server simulated from a seed: writes, subscriptions, steps of every part, crashes of cells and of all of it, in any
-order. At the end, and wherever it stands still, every live query equals the effective query.
+order, and while questions to the database are under way. At the end, and wherever it stands still, every live query
+equals the effective query.
 
 A failing seed is replayed with `HEADWATER_SEED=<seed> pytest tests/pipeline/test_simulation.py`.
 """
@@ -8,13 +9,17 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.model.limits import DEFAULT
+from headwater.sources.cancellation import Cancelled
+from headwater.sources.source import Answer, Moment
 from tests.support.byhand import Works, stop_the_clock
 from tests.support.fuzz import MULTIPLIER
 
@@ -26,6 +31,7 @@ SEEDS = (
     else [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 40 * MULTIPLIER))]
 )
 MOVES = 150
+LANES = 3  # questions that are under way at once
 SCHEMA = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY, n INTEGER, s TEXT)",
     "CREATE TABLE b (k TEXT, v REAL)",
@@ -55,12 +61,15 @@ QUERIES = (
     "SELECT a.id, sum(c.y) OVER (ORDER BY a.id, c.x) AS running FROM a JOIN c ON c.y = a.id WHERE a.n = ?",
     "SELECT id, json_array(n, s) AS j FROM a WHERE n = ?",
     "SELECT a.id, c.z, date('2020-01-0' || a.n) AS day FROM a LEFT JOIN c ON c.y = a.id",
+    "SELECT id, json_quote(s) AS q FROM a WHERE n IN (SELECT y FROM c)",
+    "SELECT id, json_quote(n) AS q FROM a WHERE n = ? OR s NOT IN (SELECT k FROM b WHERE k IS NOT NULL)",
     "SELECT a.id, c.x, json_quote(a.s) AS q FROM a FULL JOIN c ON c.y = a.n WHERE a.s IS NULL OR c.x > '1'",
 )
+ASKED = tuple(sql for sql in QUERIES if "OVER" in sql or "json" in sql or "date" in sql)
 
 
 class Simulation:
-    def __init__(self, seed: int, data_dir: Path) -> None:
+    def __init__(self, seed: int, data_dir: Path, queries: Sequence[str] = QUERIES) -> None:
         self.chance = random.Random(seed)
         pick = self.chance
         limits = replace(
@@ -73,11 +82,12 @@ class Simulation:
         )
         self.works = Works(data_dir, cells=pick.choice([1, 2, 3]), limits=limits)
         self.works.write(*SCHEMA)
+        self.queries = queries
         self.done: list[str] = []
 
-    def run(self, only: Sequence[int] = ()) -> None:
-        """All moves, or only some of them: what a failure needs is found by leaving out."""
-        moves: list[Callable[[], None]] = [
+    @property
+    def moves(self) -> list[Callable[[], None]]:
+        return [
             *[self.write] * 6,
             *[self.works.capture] * 4,
             *[self.step] * 6,
@@ -95,7 +105,10 @@ class Simulation:
             self.alter,
             self.drop,
         ]
-        seed = self.chance.random()
+
+    def run(self, only: Sequence[int] = ()) -> None:
+        """All moves, or only some of them: what a failure needs is found by leaving out."""
+        seed, moves = self.chance.random(), self.moves
         for number in only or range(MOVES):
             self.chance = random.Random(f"{seed} {number}")  # a move does the same whatever was done before it
             move = self.chance.choice(moves)
@@ -151,7 +164,7 @@ class Simulation:
 
     def subscribe(self) -> None:
         if len(self.works.watched) < 15:
-            sql = self.chance.choice(QUERIES)
+            sql = self.chance.choice(self.queries)
             value = (
                 self.chance.choice(["x", "y", "1", "2"])
                 if " k = " in sql or " x = " in sql
@@ -183,6 +196,51 @@ class Simulation:
         self.works.pipeline._expire()
 
 
+class Questions(Simulation):
+    """Of queries that the database answers: while questions are under way, others ask and write, and some fail."""
+
+    def __init__(self, seed: int, data_dir: Path) -> None:
+        super().__init__(seed, data_dir, ASKED)
+        self._lanes = 0
+        self._query, self._moment = self.works.source.query, self.works.source.moment
+        self.works.source.query = self._asked  # type: ignore[method-assign]
+        self.works.source.moment = self._held  # type: ignore[method-assign]
+
+    @property
+    def moves(self) -> list[Callable[[], None]]:
+        often = (self.write, self.works.capture, self.ask, self.works.look)
+        return [*often * 4, *[self.subscribe, self.settle] * 2, self.step, self.unsubscribe]
+
+    def ask(self) -> None:
+        """In one more lane; others go on while its questions are under way."""
+        if self._lanes < LANES:
+            self._lanes += 1
+            try:
+                self.works.ask()
+            finally:
+                self._lanes -= 1
+
+    def _asked(self, *given: Any) -> Answer:
+        self._meanwhile()
+        answer = self._query(*given)
+        self._meanwhile()
+        return answer
+
+    @contextmanager
+    def _held(self) -> Iterator[Moment]:
+        with self._moment() as moment:
+            self._meanwhile()
+            yield moment
+
+    def _meanwhile(self) -> None:
+        moves = [self.write, self.works.capture, self.step, self.works.look, self.ask, self.unsubscribe, self.fail]
+        while self._lanes and self.chance.random() < 0.4:
+            self.chance.choice(moves)()
+
+    def fail(self) -> None:
+        raise Cancelled("the question failed")
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_life_told_by_a_seed_ends_well(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(seed, tmp_path)
@@ -192,6 +250,16 @@ def test_a_life_told_by_a_seed_ends_well(seed: int, tmp_path: Path, monkeypatch:
     except BaseException:
         print(f"replay with HEADWATER_SEED={seed}; it went: {', '.join(simulation.done)}")
         raise
+    finally:
+        simulation.works.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS[: 24 * MULTIPLIER])
+def test_questions_under_way_together_end_well(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Questions(seed, tmp_path)
+    stop_the_clock(monkeypatch, lambda: simulation.works.now)
+    try:
+        simulation.run()
     finally:
         simulation.works.close()
 
