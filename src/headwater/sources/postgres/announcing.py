@@ -7,6 +7,8 @@ look, and cannot fail in a way that would undo the user's statement.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import psycopg
 
 from headwater.sources.postgres.sessions import Connection
@@ -14,11 +16,16 @@ from headwater.sources.postgres.shape import OURS
 
 PREFIX = f"{OURS}.ddl"
 TRIGGER = f"{OURS}_ddl"
+_FIRES = "OA"  # states of a trigger that fires in sessions of users
 _LOCK = 0x6865_6164  # two pipelines may begin at once
 TAGS = (
-    "ALTER TABLE", "DROP TABLE", "CREATE TABLE", "CREATE TABLE AS", "SELECT INTO", "ALTER PUBLICATION",
-    "DROP PUBLICATION", "CREATE SCHEMA", "DROP SCHEMA", "ALTER SCHEMA", "ALTER TYPE", "CREATE VIEW", "ALTER VIEW",
-    "DROP VIEW", "CREATE RULE", "DROP RULE", "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION", "DROP OWNED",
+    "ALTER TABLE", "DROP TABLE", "CREATE TABLE", "CREATE TABLE AS", "SELECT INTO", "CREATE FOREIGN TABLE",
+    "ALTER FOREIGN TABLE", "DROP FOREIGN TABLE", "CREATE MATERIALIZED VIEW", "ALTER MATERIALIZED VIEW",
+    "DROP MATERIALIZED VIEW", "CREATE VIEW", "ALTER VIEW", "DROP VIEW", "CREATE RULE", "DROP RULE", "DROP INDEX",
+    "ALTER PUBLICATION", "DROP PUBLICATION", "CREATE SCHEMA", "DROP SCHEMA", "ALTER SCHEMA", "ALTER TYPE", "DROP TYPE",
+    "DROP DOMAIN", "DROP COLLATION", "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION", "ALTER ROUTINE",
+    "DROP ROUTINE", "CREATE AGGREGATE", "ALTER AGGREGATE", "DROP AGGREGATE", "DROP OPERATOR", "DROP CAST",
+    "ALTER EXTENSION", "DROP EXTENSION", "DROP LANGUAGE", "DROP OWNED",
 )  # fmt: skip
 CREATE = f"""
 DROP EVENT TRIGGER IF EXISTS {TRIGGER};
@@ -39,21 +46,31 @@ CREATE EVENT TRIGGER {TRIGGER} ON ddl_command_end
 
 
 def announce(db: Connection) -> bool:
-    """Creates the trigger, or one that hears of more than that of an earlier version; False where we may not."""
+    """Creates the trigger, or one that hears of more than that of an earlier version; False where we may not. One that
+    was disabled stays so."""
     try:
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if not is_announced(db):
+            if trigger_state(db) in (None, "outdated"):
                 db.execute(CREATE.encode())
     except psycopg.errors.InsufficientPrivilege:
         return False
-    return True
+    return is_announced(db)
 
 
 def is_announced(db: Connection) -> bool:
     """Whether all of it is told in the stream."""
-    row = db.execute("SELECT evttags FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone()
-    return row is not None and set(row[0] or TAGS) >= set(TAGS)
+    return trigger_state(db) == "there"
+
+
+def trigger_state(db: Connection) -> Literal["there", "disabled", "outdated"] | None:
+    """None where there is no trigger. One that is outdated hears of less than we want to."""
+    row = db.execute("SELECT evttags, evtenabled::text FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone()
+    if row is None:
+        return None
+    if row[1] not in _FIRES:
+        return "disabled"
+    return "there" if set(row[0] or TAGS) >= set(TAGS) else "outdated"
 
 
 def unannounce(db: Connection) -> list[str]:

@@ -59,8 +59,8 @@ WITH RECURSIVE made(relation, type) AS (
     WHERE inner_type >= 16384
 )
 """
-_VALUES = f"{_MADE} SELECT relation::int8, e.oid::int8, enumlabel::text FROM made JOIN pg_enum e ON enumtypid = type"
-_TYPES = f"""
+VALUES = f"{_MADE} SELECT relation::int8, e.oid::int8, enumlabel::text FROM made JOIN pg_enum e ON enumtypid = type"
+TYPES = f"""
 {_MADE}
 SELECT relation::int8, type::int8, string_agg(concat_ws(' ', attnum, atttypid, atttypmod), ',' ORDER BY attnum)
 FROM made JOIN pg_type t ON t.oid = type JOIN pg_attribute ON attrelid = typrelid
@@ -77,7 +77,7 @@ def read_grounds(db: Connection, oids: Sequence[int]) -> dict[int, Grounds]:
         columns[oid][name], altered[oid][name] = number, version
     whole = dict(db.execute(_FILES, asked).fetchall())
     files, touched = read_files(db, oids)
-    values, types = _by_table(db, _VALUES, asked), _by_table(db, _TYPES, asked)
+    values, types = _by_table(db, VALUES, asked), _by_table(db, TYPES, asked)
     return {
         oid: Grounds(
             whole.get(oid, sum(files[oid].values())),

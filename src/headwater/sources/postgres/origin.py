@@ -23,6 +23,7 @@ from headwater.model.schema import Table
 from headwater.permissions import make_directory
 from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres import publishing
+from headwater.sources.postgres.announcing import announce
 from headwater.sources.postgres.binding import bound
 from headwater.sources.postgres.blockers import blocked, deadline
 from headwater.sources.postgres.captured import Captured
@@ -214,6 +215,8 @@ class PostgresSource(Writing):
     def _resume(self, keeping: Keeping) -> None:
         with self._sessions.lent() as db:
             gone = publishing.lack(db, self._slot_name)
+            if gone is None:
+                announce(db)
         if gone is None:
             self._open(keeping, keeping.number("since"))
             return
@@ -389,22 +392,31 @@ class PostgresSource(Writing):
         return self._tell(now)
 
     def schema_position(self) -> int:
+        stream = self._stream
+        if stream is None:
+            return 0
         with self._sessions.lent() as db:
-            held = self._held(db)
-        return self._tell(held) if held is not None else 0
+            if self._watch.hears and stream.position >= self._now(db) and self._watch.is_settled(stream):
+                return 0
+            is_current, log = self._watch.is_current(db, stream)
+            return 0 if is_current else self._tell(self._held(db, stream, self._end_of(log)))
 
     def _known_now(self, db: Connection) -> int:
-        """A position that somebody may wait for: not told before every change of the catalog until now was."""
-        held = self._held(db)
-        return self._now(db) if held is None else held
-
-    def _held(self, db: Connection) -> int | None:
-        """Where the catalog is another than at the last look, a position that is held until it was looked at."""
+        """A position that somebody may wait for: not told before every change of the catalog until now is. Where DDL
+        says so in the stream, what comes after it waits by itself."""
         stream = self._stream
-        if stream is None or self._watch.is_current(db, stream):
-            return None
-        now = self._now(db)
+        if stream is None or self._watch.hears:
+            return self._now(db)
+        is_current, log = self._watch.is_current(db, stream)
+        now = self._end_of(log)
+        return now if is_current else self._held(db, stream, now)
+
+    def _held(self, db: Connection, stream: Stream, now: int) -> int:
+        """A position, not before this one, that is held until the catalog was looked at."""
+        until_s = time.monotonic() + _PLACE_S
         while not stream.hold(now):  # it was told already: a later one
+            if time.monotonic() > until_s:
+                raise SourceError(f"expected PostgreSQL's log past {now}, which was read before, found it to end there")
             db.execute(_NUDGE)
             now = self._now(db)
         return now
@@ -412,7 +424,10 @@ class PostgresSource(Writing):
     def _now(self, db: Connection) -> int:
         row = db.execute(_NOW).fetchone()
         assert row is not None
-        return end_of_record(parse_lsn(row[0]), self._page_bytes, self._segment_bytes)
+        return self._end_of(row[0])
+
+    def _end_of(self, log: str) -> int:
+        return end_of_record(parse_lsn(log), self._page_bytes, self._segment_bytes)
 
     def _tell(self, position: int) -> int:
         """Somebody may wait for this position: it is reported as soon as it is reached."""
@@ -493,8 +508,7 @@ class PostgresSource(Writing):
     def _seen(self, db: Connection) -> Seen:
         row = db.execute(_SEEN).fetchone()
         assert row is not None
-        upto = end_of_record(parse_lsn(row[1]), self._page_bytes, self._segment_bytes)
-        return Seen.parse(row[0], upto)
+        return Seen.parse(row[0], self._end_of(row[1]))
 
     def _place(self, seen: Seen, floor: int) -> int | None:
         stream = self._stream

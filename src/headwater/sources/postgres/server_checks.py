@@ -11,7 +11,7 @@ from typing import Any
 from headwater.model.errors import SourceError
 from headwater.model.limits import DEFAULT
 from headwater.sources.doctor import Finding, Scope, State
-from headwater.sources.postgres.announcing import CREATE, TRIGGER
+from headwater.sources.postgres.announcing import CREATE, TRIGGER, trigger_state
 from headwater.sources.postgres.sessions import Connection
 from headwater.sources.postgres.shape import OURS, quoted
 
@@ -140,17 +140,18 @@ def database_rights(db: Connection, user: str, scope: Scope) -> Iterator[Finding
 def event_trigger(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
     """Without one the catalog is looked at once a second: later, not wrong."""
     needed = "an event trigger, to hear of DDL at once"
-    row = db.execute("SELECT evtenabled <> 'D' FROM pg_event_trigger WHERE evtname = %s", (TRIGGER,)).fetchone()
+    state = trigger_state(db)
     (is_super,) = one(db, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", user)
-    if row is not None and row[0]:
+    if state == "there":
         yield Finding("schema changes", needed, "there")
-    elif row is not None:
+    elif state == "disabled":
         fix = f"ALTER EVENT TRIGGER {TRIGGER} ENABLE"
         yield Finding("schema changes", needed, "disabled: heard within a second", State.NOTE, fix)
     elif is_super:
         yield Finding("schema changes", needed, "made with the first live query")
     else:
-        found = "none, and only a superuser may make one: heard within a second"
+        there = "none" if state is None else "one of an older version"
+        found = f"{there}, and only a superuser may make one: heard within a second"
         yield Finding("schema changes", needed, found, State.NOTE, CREATE.strip().rstrip(";"))
 
 

@@ -16,6 +16,7 @@ from itertools import groupby
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
+from headwater.model.stretch import among
 from headwater.sources.postgres.announcing import PREFIX
 from headwater.sources.postgres.assembly import PLAIN_MIN, Assembly, Committed
 from headwater.sources.postgres.columnar import Odd
@@ -65,7 +66,8 @@ class Stream:
         self.position = self._start = max(slot.since, keeping.position)
         self._durable = self._committed = self._start
         self._waiting: deque[_Waiting] = deque()
-        self._rows = 0
+        self._rows = self._shapes = 0
+        self._first: list[Item] = []  # handed out before all that waits
         self._hold: tuple[int, int] | None = None  # from the first on nothing is handed out; the last ends it
         self._handed = -1  # the last position that was handed out
         self.translation = Translation(keeping, look, self.position)
@@ -75,11 +77,13 @@ class Stream:
     def take(self, after: int, rows_max: int) -> list[Item]:
         """What waits here, behind a position."""
         with self.moved:
-            taken: list[Item] = []
+            taken = [_no_earlier(item, after) for item in self._first]
+            self._first = []
             rows = 0
             while self.has_items() and rows < rows_max:
                 one = self._waiting.popleft()
                 count = len(one.item.changes) if isinstance(one.item, Transaction) else 0
+                self._shapes -= not isinstance(one.item, Transaction)
                 self._rows -= count
                 rows += count
                 if one.since > after:
@@ -105,11 +109,21 @@ class Stream:
 
     def has_items(self) -> bool:
         """That may be taken."""
-        return bool(self._waiting) and self._waiting[0].since < self._held_from()
+        return bool(self._first) or (bool(self._waiting) and self._waiting[0].since < self._held_from())
+
+    @property
+    def has_shapes(self) -> bool:
+        """Something waits here that is no transaction."""
+        return bool(self._first) or self._shapes > 0
 
     @property
     def is_held(self) -> bool:
         return self._hold is not None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Too much is held back."""
+        return self._hold is not None and self._rows > ROWS_MAX
 
     @property
     def reportable(self) -> int:
@@ -138,7 +152,7 @@ class Stream:
                 self._hold = None
             elif self._hold is not None:
                 first, last = self._hold
-                position = min(seen.upto, self._recent.seen_through(seen))
+                position = min(seen.upto, self.position, self._recent.seen_through(seen))
                 self._hold = (max(first, position + 1), last) if position < last else None
 
     def passed(self, position: int) -> None:
@@ -159,13 +173,13 @@ class Stream:
             first = [replace(item, position=place - 1) for item in items] if place <= self.position else items
             self._waiting.extend(_Waiting(place, item) for item in first)
             self._waiting.extend(reversed(later))
+            self._shapes += len(first)
             self.moved.notify_all()
 
     def give_first(self, items: Sequence[SchemaChange]) -> None:
         """The ends of tables of which nothing that waits here may be told any more."""
         with self.moved:
-            ends = [_Waiting(self.position + 1, replace(item, position=0)) for item in items]
-            self._waiting.extendleft(reversed(ends))
+            self._first += [replace(item, position=0) for item in items]
             self.moved.notify_all()
 
     def end(self, reason: str, after: int) -> list[Item]:
@@ -176,6 +190,7 @@ class Stream:
             captures = list(self._keeping.captures.values())
             ends = [replace(self.translation.ended(capture, reason, last), lost=True) for capture in captures]
             self._waiting.extend(_Waiting(last, item) for item in ends)
+            self._shapes += len(ends)
             return self.take(after, sys.maxsize)
 
     def rewind(self) -> None:
@@ -188,7 +203,8 @@ class Stream:
             self.position = self._start = max(self._slot.since, self._keeping.position)
             self._committed = self._start
             self._waiting.clear()
-            self._rows = 0
+            self._first = []
+            self._rows = self._shapes = 0
             self.translation = Translation(self._keeping, self.translation.look, self.position)
 
     def settle(self, position: int) -> None:
@@ -341,6 +357,7 @@ class Stream:
             self._committed = committed.position  # a nudge of ours need not be durable anywhere
         self._waiting.extend(_Waiting(committed.position, item) for item in items)
         self._rows += sum(len(item.changes) for item in items if isinstance(item, Transaction))
+        self._shapes += sum(not isinstance(item, Transaction) for item in items)
 
     def _disconnect(self) -> None:
         if self._replication is not None:
@@ -352,10 +369,10 @@ class Stream:
 
 def _in_new_shape(item: Item, told: Sequence[Item]) -> Item:
     """A transaction that is told after shapes which tables got only later."""
-    shapes = [one for one in told if isinstance(one, SchemaChange) and one.after is not None]
-    if not shapes or not isinstance(item, Transaction):
+    shapes = {one.before.name: one for one in told if isinstance(one, SchemaChange) and one.after is not None}
+    if not isinstance(item, Transaction) or not among(item.changes, shapes):
         return item
-    return replace(item, changes=tuple(in_shape(item.changes, shapes)))
+    return replace(item, changes=tuple(in_shape(item.changes, list(shapes.values()))))
 
 
 def _no_earlier(item: Item, after: int) -> Item:
