@@ -170,3 +170,26 @@ def test_a_query_whose_window_ends_just_after_it_was_planned_is_live(
     works.write("UPDATE t SET n = 5 WHERE id = 1")
     works.run()
     works.check()
+
+
+def test_a_view_that_is_redefined_between_plan_and_subscription_is_learned_again(works: Works) -> None:
+    """What it read was found before, and nobody was told to find it again: its new table was never followed."""
+    works.write("CREATE VIEW v AS SELECT id, n FROM t", "CREATE TABLE u (id INTEGER PRIMARY KEY, n INTEGER)")
+    works.subscribe(PLAIN)
+    works.run()
+    plan = works.pipeline.plan
+
+    def overtaken(sql: str, params: Any = ()) -> Planned:
+        planned = plan(sql, params)
+        works.write("DROP VIEW v", "CREATE VIEW v AS SELECT id, n FROM u")
+        works.capture()
+        return planned
+
+    works.pipeline.plan = overtaken  # type: ignore[method-assign]
+    works.subscribe("SELECT n FROM v")
+    works.pipeline.plan = plan  # type: ignore[method-assign]
+    works.run()
+    works.check()
+    works.write("INSERT INTO u VALUES (1, 7)")
+    works.run()
+    works.check()

@@ -207,6 +207,7 @@ class Pipeline:
 
     def _planned(self, sql: str, params: Given) -> Planned:
         """Binds against the tables we capture; what these do not answer, against those the origin has now."""
+        redefinitions = self._requery.redefinitions
         self._catch_up()
         try:
             return self._plans.plan(sql, params)
@@ -214,7 +215,7 @@ class Pipeline:
             self._declared = {table.name: table for table in self.source.tables()}
         planned, query = plan_with(self.source, self._tables(), sql, params)
         if query is not None:
-            self._requeried[query.instance] = query
+            self._requeried[query.instance] = replace(query, learned=redefinitions)
         return planned
 
     def _catch_up(self) -> None:
@@ -425,8 +426,9 @@ class Pipeline:
 
     def _relearned(self, query: Requeried) -> Requeried:
         """What a query that the origin answers reads now that views or functions may be others, its tables captured."""
+        redefinitions = self._requery.redefinitions
         self._declared = {table.name: table for table in self.source.tables()}
-        found = relearned(self.source, self._tables(), query)
+        found = replace(relearned(self.source, self._tables(), query), learned=redefinitions)
         self._watched(found)
         self._requeried[found.instance] = found
         return found

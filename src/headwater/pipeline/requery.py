@@ -63,6 +63,7 @@ class Requery:
         self._patience_s = _PATIENCE_S
         self._give_up, self._limits, self._limit_s = give_up, limits, limits.question_ms_max / 1000
         self._learn = learn
+        self.redefinitions = 0  # told so far
         self._asked: dict[int, AskedWindow] = {}
         self._failed: dict[int, str] = {}
         self._queue = QuestionQueue(LANES)
@@ -95,7 +96,8 @@ class Requery:
         """From here on the window is asked for; at once, the first time."""
         with self._lock:
             most = self._limits.selective_keys_max
-            fresh = AskedWindow(query, Touched(most), Renames(most), client)
+            is_unsure = query.learned != self.redefinitions
+            fresh = AskedWindow(query, Touched(most), Renames(most), client, unsure=is_unsure)
             self._put(query.instance, self._asked.setdefault(query.instance, fresh))
 
     def forget(self, instance: int) -> None:
@@ -154,6 +156,7 @@ class Requery:
     def redefined(self) -> None:
         """Views or functions may be others now. Told before a position behind that is readable in the log."""
         with self._lock:
+            self.redefinitions += 1
             for instance, asked in self._asked.items():
                 asked.unsure = True
                 self._put(instance, asked)

@@ -35,7 +35,8 @@ _LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time g
 @dataclass(frozen=True, slots=True)
 class Requeried:
     """`mask` tells for each table which columns count; rows that come or go always do. `why` says why it is neither
-    incremental nor, where it has no selection, selective."""
+    incremental nor, where it has no selection, selective. `learned`: after so many redefinitions of views and functions
+    it was found what the query reads."""
 
     template: str
     instance: int
@@ -47,6 +48,7 @@ class Requeried:
     mask: Mapping[str, frozenset[str]]
     why: tuple[str, ...]
     selection: Selection | None = None
+    learned: int = 0
 
     @property
     def strategy(self) -> str:
