@@ -150,6 +150,34 @@ def test_nobody_waits_for_a_position_and_gets_the_rows_of_before(
         world.db.verify(live)
 
 
+TYPED = (
+    "CREATE SCHEMA s",
+    "CREATE TYPE s.mood AS ENUM ('bad', 'good')",
+    "CREATE TYPE s.point AS (x int, y int)",
+    "CREATE TABLE s.t (id int PRIMARY KEY, m s.mood, p s.point)",
+    "INSERT INTO s.t VALUES (1, 'bad', (1, 2))",
+)
+ELSEWHERE = (
+    "ALTER TYPE s.mood RENAME VALUE 'bad' TO 'worse'",
+    "ALTER TYPE s.point ADD ATTRIBUTE z int",
+    "ALTER SCHEMA s RENAME TO other",
+    "ALTER TABLE s.t DROP CONSTRAINT t_pkey",
+    "DROP TYPE s.mood CASCADE",
+    "DROP SCHEMA s CASCADE",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ELSEWHERE)
+def test_what_changes_a_table_from_elsewhere_is_told_before_a_position_behind_it(world: World, statement: str) -> None:
+    world.write(*TYPED)
+    lives = [world.db.query(sql, live=True) for sql in ("SELECT * FROM s.t", "SELECT m, rank() OVER () AS r FROM s.t")]
+    position = world.write(statement)
+    for live in lives:
+        with pytest.raises(headwater.HeadwaterError, match="closed"):
+            live.wait(position, timeout=_PATIENCE_S)
+
+
 @pytest.mark.slow
 def test_a_query_that_comes_just_after_a_table_was_replaced_stays(world: World) -> None:
     world.write("DROP VIEW w, v")

@@ -17,7 +17,6 @@ from headwater.sources.doctor import Scope, State
 from headwater.sources.postgres.doctor import PostgresDoctor
 from tests.support.databases import place, rows, values
 from tests.support.postgres import VERSIONS, Servers
-from tests.support.processes import eventually
 
 NOTES = {
     "incremental": "SELECT id, body FROM notes",
@@ -106,7 +105,10 @@ def test_a_live_table_whose_rows_are_hidden_from_now_on_ends(there: There, tmp_p
             assert {row["body"] for row in rows(notes[0])} == {"mine", "changed!"}
             _goes_on(there, db, plain)
             return
-        eventually(lambda: all(live.state == "closed" for live in notes))
+        position = db.position()
+        for live in notes:
+            with pytest.raises(HeadwaterError, match="closed"):
+                live.wait(position)
         assert all("row-level security" in str(live.reason) for live in notes), [live.reason for live in notes]
         _goes_on(there, db, plain)
         with pytest.raises(HeadwaterError, match="row-level security"):

@@ -413,12 +413,12 @@ class PostgresSource(Writing):
 
     def _held(self, db: Connection, stream: Stream, now: int) -> int:
         """A position, not before this one, that is held until the catalog was looked at."""
-        until_s = time.monotonic() + _PLACE_S
-        while not stream.hold(now):  # it was told already: a later one
+        until_s, is_fresh = time.monotonic() + _PLACE_S, self._handed >= 0  # else an earlier life may have told it
+        while not is_fresh or not stream.hold(now):  # it was told already: a later one
             if time.monotonic() > until_s:
                 raise SourceError(f"expected PostgreSQL's log past {now}, which was read before, found it to end there")
             db.execute(_NUDGE)
-            now = self._now(db)
+            now, is_fresh = self._now(db), True
         return now
 
     def _now(self, db: Connection) -> int:
