@@ -20,7 +20,7 @@ from headwater.gateway.history import Budget
 from headwater.gateway.renewing import Renewing
 from headwater.gateway.session import Due, Joining, Session, Sink, Subscription
 from headwater.gateway.window import Resume, Window
-from headwater.log.record import offset_of
+from headwater.log.record import offset_of, tx_of
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Diff, Emission
 from headwater.model.errors import HeadwaterError, LimitExceeded, LogError, Resync
@@ -173,6 +173,11 @@ class Hub:
         if not is_over() and threading.current_thread() is not self._thread:
             self._ends.wait_for(is_over, self._limits.capture_ms_max / 1000)
 
+    @property
+    def _next_tx(self) -> int:
+        """No earlier than that of what is logged before now, no later than that of what is logged next."""
+        return tx_of(self._pipeline.log_offset, 0)
+
     def _is_shown(self, planned: Planned) -> bool:
         """It was asked for in this life, and has begun."""
         window = self._windows.get(planned.instance.id)
@@ -187,8 +192,7 @@ class Hub:
         self._join(subscription)
         window = self._windows.get(instance) or self._windows.setdefault(instance, Window(instance, self._pipeline.gen))
         self._show(subscription, window)
-        asked, window.asked = window.asked, True
-        return None if asked else subscription
+        return None if window.ask(self._next_tx) else subscription
 
     def _check(self, session: Session, cell: int) -> None:
         if session not in self._sessions:
@@ -436,7 +440,8 @@ class Hub:
                 self._idle.set(event.instance, time.monotonic() + _LINGER_S)
             return
         if event.emission is None:
-            (self._lost if event.kind == "lost" else self._ended)(window, event)
+            is_earlier = event.tx < window.asked_at and event.kind != "error"
+            (self._passed if is_earlier else self._lost if event.kind == "lost" else self._ended)(window, event)
             return
         emission = as_swap(event.emission) if isinstance(event.emission, Diff) else event.emission
         try:
@@ -551,8 +556,7 @@ class Hub:
         with self._lock:
             for one in planned:
                 window = self._windows.setdefault(one.instance.id, Window(one.instance.id, self._pipeline.gen))
-                if not window.asked:
-                    window.asked = True
+                if not window.ask(self._next_tx):
                     first.append(one)
         return first
 
@@ -573,6 +577,13 @@ class Hub:
             self._over(old)
         if now.instance.id not in self._by_instance:
             self._idle.set(now.instance.id, time.monotonic() + _LINGER_S)
+
+    def _passed(self, window: Window, event: Event) -> None:
+        """The end of an earlier window of the query, logged before this one was asked for: its result comes yet."""
+        window.forget()
+        self._pipeline.passed(event.instance)
+        for subscription in self._by_instance.get(event.instance, ()):
+            subscription.started, subscription.resume = False, None
 
     def _ended(self, window: Window, event: Event) -> None:
         for subscription in list(self._by_instance.get(event.instance, ())):

@@ -25,7 +25,8 @@ class Resume:
 class Window:
     """`state` is None until the cell has sent a result; `reason` says why it has none just now, if it failed.
 
-    What was not `asked` for in this life may end in the cell at any time: of that only the history is kept.
+    What was not `asked` for in this life may end in the cell at any time: of that only the history is kept. An end of
+    before `asked_at`, a tx, is that of an earlier window.
     """
 
     instance: int
@@ -34,6 +35,14 @@ class Window:
     state: State | None = None
     reason: str | None = None
     asked: bool = False
+    asked_at: int = 0
+
+    def ask(self, tx: int) -> bool:
+        """It is asked for from here on; whether it was before."""
+        before = self.asked
+        if not before:
+            self.asked, self.asked_at = True, tx
+        return before
 
     def take(self, emission: Emission, history_most: int, budget: Budget) -> bool:
         """Folds an emission in; True when it is news to subscribers. Raises `Resync` where it does not follow."""

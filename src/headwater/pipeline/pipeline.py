@@ -303,6 +303,10 @@ class Pipeline:
             self._requeried.pop(instance, None)
         self.ended(*instances)
 
+    def passed(self, instance: int) -> None:
+        """The end of its window was read, and another window has begun."""
+        self._ending.discard(instance)
+
     def ended(self, *instances: int) -> None:
         """Nobody is subscribed to them any more."""
         self._ending.difference_update(instances)

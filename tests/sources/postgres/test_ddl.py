@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from headwater.model.change import Change, Transaction
+from headwater.model.errors import SourceError
 from headwater.sources.postgres.origin import PostgresSource
 from headwater.sources.source import SchemaChange
 from tests.sources.replica import Replica, drained
@@ -271,3 +272,30 @@ def test_ddl_is_noticed_by_those_who_may_create_no_event_trigger(url: str, db: D
         own.close()
         db.execute("DROP OWNED BY plain")
         db.execute("DROP ROLE plain")
+
+
+def test_a_table_that_was_replaced_while_we_were_away_is_not_taken_for_the_one_of_before(
+    url: str, source: PostgresSource, db: Db, tmp_path: Path
+) -> None:
+    """Both were captured under one name, and changes of the new one were told as the old one's."""
+    replica = _started(source, db)
+    source.forget(replica.position)
+    source.close()
+    db.execute("DROP TABLE t")
+    db.execute("CREATE TABLE t (a text PRIMARY KEY)")
+    again = PostgresSource(url)
+    again.attach(tmp_path)
+    try:
+        with pytest.raises(SourceError, match="table t was replaced by another one"):
+            again.capture("t")
+        db.execute("INSERT INTO t VALUES ('early')")
+        items = drained(again, replica.position)
+        assert [item for item in items if isinstance(item, Transaction) and item.changes] == []
+        assert [item.after for item in items if isinstance(item, SchemaChange)] == [None]
+        assert again.capture("t").names == ("a",)
+        follower = Replica(again, "t")
+        db.execute("INSERT INTO t VALUES ('late')")
+        follower.apply(drained(again, follower.position))
+        follower.holds([("early",), ("late",)])
+    finally:
+        again.close()

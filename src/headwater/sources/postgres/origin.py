@@ -147,6 +147,7 @@ class PostgresSource(Writing):
             known = keeping.captures.get(shape.oid)
             if known is not None:
                 return known.table
+            self._refuse_replaced(table, keeping, stream)
             with stream.moved:
                 stream.translation.begin(shape.oid)
             try:
@@ -158,6 +159,16 @@ class PostgresSource(Writing):
             finally:
                 with stream.moved:
                     stream.translation.waiting.pop(shape.oid, None)
+
+    def _refuse_replaced(self, table: str, keeping: Keeping, stream: Stream) -> None:
+        """Who counts on the table of before must hear that it is another one; changes of both have the same name."""
+        with stream.moved:
+            old = next((one for one in keeping.captures.values() if one.table.name == table), None)
+            if old is None:
+                return
+            reason = f"table {table} was replaced by another one"
+            stream.give([stream.translation.ended(old, reason, stream.position + 1)])
+        raise SourceError(reason, hint="subscribe again")
 
     def _give_back(self, stream: Stream) -> None:
         """A slot that nothing is captured through holds back the origin's log for nothing."""
