@@ -12,11 +12,13 @@ import pytest
 import headwater
 from headwater.log.segment import SegmentWriter
 from headwater.model.change import Change, Transaction
+from headwater.model.errors import LogError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.pipeline.capture import Capture
-from headwater.sources.source import Source
+from headwater.pipeline.records import Schema
+from headwater.sources.source import Item, SchemaChange, Source
 from tests.support.databases import place, values
 from tests.support.processes import eventually
 
@@ -64,3 +66,36 @@ def test_a_source_hears_what_is_durable_before_too_much_of_it_piles_up(tmp_path:
             changes = tuple(Change("t", None, (10 * position + n,)) for n in range(2))
             capture.take([Transaction(position, changes)])
     assert source.positions == [3, 6]
+
+
+class Once:
+    """A source that tells everything once, as PostgreSQL's does of the end of a table while nothing else happens."""
+
+    def __init__(self, *items: Item) -> None:
+        self._items = list(items)
+
+    def changes(self, after: int, timeout_s: float) -> list[Item]:
+        items, self._items = self._items, []
+        return items
+
+
+def test_what_could_not_be_logged_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that ended while the disk was full: its queries were never told."""
+    monkeypatch.setattr("headwater.pipeline.capture._RETRY_S", 0.01)
+    table = Table("t", (Column("id", Type.INTEGER),), ("id",))
+    asked: list[Schema] = []
+
+    def on_schema(schema: Schema) -> None:
+        asked.append(schema)
+        if len(asked) < 3:
+            raise LogError("the disk is full")
+
+    with SegmentWriter(tmp_path) as log:
+        source = Once(SchemaChange(5, table, None, "it was dropped"))
+        capture = Capture(cast(Source, source), log, 5, DEFAULT, on_schema, lambda *_: None)
+        capture.tables["t"] = table
+        capture.start()
+        eventually(lambda: len(asked) == 3 and "t" not in capture.tables)
+        eventually(lambda: capture.failure is None)
+        capture.stop()
+    assert {one.table for one in asked} == {"t"}

@@ -60,6 +60,7 @@ class Capture:
         self.position = position
         self.transactions = 0
         self._unsettled = 0  # changes
+        self._untaken: list[Item] = []  # what could not be logged: a source tells it once
         self.failure: str | None = None
         self._turned_at = time.monotonic()
         self.backlog = Backlog(log.next_offset - 1, time.time())
@@ -113,8 +114,9 @@ class Capture:
         while not self._stop.is_set():
             self._turned_at = time.monotonic()
             try:
-                self.take(self._source.changes(self.position, _WAIT_S))
-                self.failure = None
+                self._untaken = self._untaken or self._source.changes(self.position, _WAIT_S)
+                self.take(self._untaken)
+                self._untaken, self.failure = [], None
             except HeadwaterError as error:
                 self._failed(error.message)
             except Exception as error:
@@ -203,7 +205,7 @@ class Capture:
         try:
             self._on_schema(Schema(name, change.after, change.reason, _retyped(known, change.after), change.lost))
         except HeadwaterError:
-            self.tables[name] = known  # nobody has read of it: the source tells it again
+            self.tables[name] = known  # nobody has read of it: it is told again
             raise
 
 
