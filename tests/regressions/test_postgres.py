@@ -324,14 +324,18 @@ def test_what_another_thread_reads_while_a_position_is_told_is_not_passed_over(
     assert [change.new for one in told if isinstance(one, Transaction) for change in one.changes] == [(1,)]
 
 
-def _told(source: PostgresSource, after: int, upto: int) -> list[object]:
-    """The new images of all changes behind a position, up to another."""
-    told: list[object] = []
+def _changed(source: PostgresSource, after: int, upto: int) -> list[tuple[object, object]]:
+    """The old and new images of all changes behind a position, up to another."""
+    told: list[tuple[object, object]] = []
     while after < upto:
         items = source.changes(after, 1)
-        told += [change.new for one in items if isinstance(one, Transaction) for change in one.changes]
+        told += [(change.old, change.new) for one in items if isinstance(one, Transaction) for change in one.changes]
         after = max([after, *(item.position for item in items)])
     return told
+
+
+def _told(source: PostgresSource, after: int, upto: int) -> list[object]:
+    return [new for _, new in _changed(source, after, upto)]
 
 
 def test_what_was_read_before_changes_are_asked_for_again_is_not_taken_for_what_follows(
@@ -411,3 +415,55 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
         after = source.position()
         db.execute("UPDATE u SET id = 3")
         assert _told(source, after, source.position()) == [(3,)]
+
+
+def test_what_was_not_read_again_is_not_settled(url: str, tmp_path: Path) -> None:
+    """After a restart the log is ahead of what is kept of the rows, until the changes in between were read again. Where
+    the log was told to be durable before that, the rows counted as if they were: the next update of one ended the
+    table, at a place that was passed already, so nobody heard of it."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY, n int)")
+        source = PostgresSource(url)
+        source.attach(tmp_path)
+        source.capture("t")
+        after = source.position()
+        db.execute("INSERT INTO t VALUES (1, 1)")
+        reached = source.position()
+        assert _told(source, after, reached) == [(1, 1)]
+        source.close()
+        for _ in range(2):
+            source = PostgresSource(url)
+            source.attach(tmp_path)
+            source.forget(reached)
+            db.execute("UPDATE t SET n = n + 1")
+            after, reached = reached, source.position()
+            changed = _changed(source, after, reached)
+            source.close()
+        assert changed == [((1, 2), (1, 3))]
+
+
+def test_a_table_that_is_lost_where_changes_are_read_again_is_told(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end was passed over, as all that had been told before; and its changes were, from then on."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE t (id int PRIMARY KEY, n int)")
+        db.execute("INSERT INTO t VALUES (1, 1)")
+        source = PostgresSource(url)
+        source.attach(tmp_path)
+        source.capture("t")
+        after = source.position()
+        db.execute("UPDATE t SET n = 2")
+        reached = source.position()
+        assert _told(source, after, reached) == [(1, 2)]
+        source.close()
+        source = PostgresSource(url)
+        source.attach(tmp_path)
+        assert source._keeping is not None
+        monkeypatch.setattr(source._keeping, "held", lambda *_: None)
+        upto, items = source.position(), list[Item]()
+        while reached < upto:
+            items += source.changes(reached, 1)
+            reached = max([reached, *(item.position for item in items)])
+        source.close()
+    assert [(item.before.name, item.lost) for item in items if isinstance(item, SchemaChange)] == [("t", True)]

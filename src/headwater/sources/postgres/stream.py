@@ -75,7 +75,8 @@ class Stream:
     # For the one who takes changes
 
     def take(self, after: int, rows_max: int) -> list[Item]:
-        """What waits here, behind a position."""
+        """What waits here, behind a position. A table that is lost where changes are read again is told all the same:
+        nothing of it is followed from there on."""
         with self.moved:
             taken = [_no_earlier(item, after) for item in self._first]
             self._first = []
@@ -86,7 +87,7 @@ class Stream:
                 self._shapes -= not isinstance(one.item, Transaction)
                 self._rows -= count
                 rows += count
-                if one.since > after:
+                if one.since > after or (isinstance(one.item, SchemaChange) and one.item.lost):
                     taken.append(_no_earlier(one.item, after))
             self._handed = max([after, *(item.position for item in taken)])
             self.moved.notify_all()
@@ -208,9 +209,10 @@ class Stream:
             self.translation = Translation(self._keeping, self.translation.look, self.position)
 
     def settle(self, position: int) -> None:
-        """The server may forget what we have settled: what is durable in the log alone, we shall ask for again."""
+        """The server may forget what we have settled: what is durable in the log alone, we shall ask for again. After a
+        restart that is ahead of us: what was not read again yet cannot settle."""
         with self.moved:
-            self._keeping.settle(position)
+            self._keeping.settle(min(position, self.position))
             self._durable = max(self._durable, self._keeping.position)
             if self._replication is not None:
                 self._replication.acknowledge(self._durable)
