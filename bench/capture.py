@@ -32,16 +32,16 @@ from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.pipeline.capture import Capture
-from headwater.sources.postgres import publishing
-from headwater.sources.postgres.assembly import Assembly
-from headwater.sources.postgres.cells import batch_of, cells_at
-from headwater.sources.postgres.lsn import parse_lsn
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.pgoutput import Decoder, Insert, Update
-from headwater.sources.postgres.plain import Plain
-from headwater.sources.postgres.replication import Replication
-from headwater.sources.postgres.sessions import Sessions
-from headwater.sources.postgres.types import BUILT_IN, Parse
+from headwater.sources.postgres.catalog import publication as publishing
+from headwater.sources.postgres.decode.tuple_columns import batch_of, cells_at
+from headwater.sources.postgres.server.connections import Sessions
+from headwater.sources.postgres.server.lsn import parse_lsn
+from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
+from headwater.sources.postgres.source import PostgresSource
+from headwater.sources.postgres.wire.assembly import Assembly
+from headwater.sources.postgres.wire.pgoutput import Decoder, Insert, Update
+from headwater.sources.postgres.wire.replication import Replication
+from headwater.sources.postgres.wire.simple_transactions import Plain
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 
 ROWS = 500_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from bench.traffic import TABLES, Traffic
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.delta import Delta
-from headwater.engine.edits import Emitted
+from headwater.engine.emissions.edits import Emitted
+from headwater.engine.rows.delta import Delta
 from headwater.model.limits import DEFAULT
 from headwater.plan.planner import Planned, plan
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.gateway.app import make_app
 from headwater.gateway.server import Server
-from headwater.gateway.serving import address, listen, serve
+from headwater.gateway.web.app import make_app
+from headwater.gateway.web.serve import address, listen, serve
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _FAREWELL_S = 30.0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.delta import Delta
+from headwater.engine.rows.delta import Delta
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 

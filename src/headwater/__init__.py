@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.client.aio import AsyncDatabase, AsyncLiveResult
-    from headwater.client.connecting import aconnect, connect
+    from headwater.client.connect import aconnect, connect
     from headwater.client.database import Database
     from headwater.client.live import LiveResult
     from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 _LATE = {
-    "connect": "headwater.client.connecting",
-    "aconnect": "headwater.client.connecting",
+    "connect": "headwater.client.connect",
+    "aconnect": "headwater.client.connect",
     "Database": "headwater.client.database",
     "LiveResult": "headwater.client.live",
     "AsyncDatabase": "headwater.client.aio",

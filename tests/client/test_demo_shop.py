@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater import shop
-from headwater.demo import EXAMPLES, RATE_MAX, Example, Pace, Traffic, create_shop
+from headwater.demo import shop
+from headwater.demo.run import EXAMPLES, RATE_MAX, Example, Pace, Traffic, create_shop
 from headwater.model.errors import HeadwaterError
 
 SMALL = shop.Size(customers=20, orders=60, orders_max=80)
@@ -135,7 +135,7 @@ def test_traffic_ends_when_closed_and_says_so_when_asked(path: Path) -> None:
 
 def test_traffic_dies_with_its_parent(path: Path) -> None:
     starts = (
-        "import sys; from headwater.demo import Traffic; traffic = Traffic(sys.argv[1]); "
+        "import sys; from headwater.demo.run import Traffic; traffic = Traffic(sys.argv[1]); "
         "traffic.transactions(); print(traffic.pid, flush=True); input()"
     )
     parent = subprocess.Popen(

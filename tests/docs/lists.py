@@ -14,15 +14,15 @@ from textwrap import fill
 
 from psycopg import postgres
 
+from headwater.dialects.postgres import grammar as postgres_grammar
+from headwater.dialects.postgres.bind import signatures as postgres_functions
+from headwater.dialects.postgres.types.kinds import TITLES
+from headwater.dialects.sqlite import functions, grammar
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.sources.postgres.types import BUILT_IN
-from headwater.sql import functions, grammar
-from headwater.sql.bind import bind
-from headwater.sql.postgres import functions as postgres_functions
-from headwater.sql.postgres import grammar as postgres_grammar
-from headwater.sql.postgres.kinds import TITLES
+from headwater.sources.postgres.server.value_types import BUILT_IN
+from headwater.sql.bind.bind import bind
 
 _WIDTH = 120
 _STIFF = "\0"  # a blank at which no line is broken

@@ -15,10 +15,10 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 import headwater
 from headwater.cli import _parser
-from headwater.gateway.app import make_app
-from headwater.gateway.demo_routes import demo_routes
+from headwater.demo.routes import demo_routes
+from headwater.gateway.web.app import make_app
 from headwater.model.limits import Limits
-from headwater.pipeline.records import Control
+from headwater.pipeline.records.control import Control
 from headwater.protocol.messages import FromClient, FromServer
 from tests.docs.pages import ROOT, code_words, page, table_rows
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.demo import create_shop
-from headwater.shop import Size
-from headwater.sql.functions import known
+from headwater.demo.run import create_shop
+from headwater.demo.shop import Size
+from headwater.dialects.sqlite.functions import known
 from tests.docs.pages import code_words, page, table_rows
 
 SECTIONS = {"Followed incrementally": "incremental", "Asked by key": "selective", "Asked again": "wholistic"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.sql.postgres.functions import FUNCTIONS, SPECIAL
+from headwater.dialects.postgres.bind.signatures import FUNCTIONS, SPECIAL
 from tests.docs.pages import code_words, page
 from tests.support.postgres import VERSIONS, Servers
 

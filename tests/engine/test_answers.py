@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.answers import Answers
-from headwater.engine.edits import Emitted, Outbox, decode, encode, read_emissions
+from headwater.engine.emissions.edits import Emitted, Outbox, decode, encode, read_emissions
+from headwater.engine.requeried.answers import Answers
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.value import Row
 from tests.support.fuzz import tries

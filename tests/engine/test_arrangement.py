@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.engine.arrangement import Arrangement
-from headwater.engine.work import Work
-from headwater.model.keys import encode_row
+from headwater.engine.rows.work import Work
+from headwater.engine.state.arrangement import Arrangement
+from headwater.model.encoding.key_encoding import encode_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, pack_any
 from tests.engine.world import FUZZ, batch_of

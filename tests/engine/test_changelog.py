@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.changelog import Changelog
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
+from headwater.engine.state.changelog import Changelog
 from headwater.model.errors import Corrupt
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.edits import Emitted, decode, encode
+from headwater.engine.emissions.edits import Emitted, decode, encode
 from headwater.model.change import Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Table

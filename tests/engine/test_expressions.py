@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from headwater.engine.expression import Expressions
-from headwater.engine.filter import Filter
-from headwater.engine.kernels import compile_kernel, evaluate
+from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
+from headwater.engine.expressions.evaluator import Expressions
+from headwater.engine.expressions.filter import Filter
 from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value, from_array, to_array
-from headwater.sql.bind import bind
-from headwater.sql.expr import Expr
+from headwater.sql.bind.bind import bind
+from headwater.sql.ir.expr import Expr
 from tests.engine.world import FUZZ, batch_of
 from tests.sql.written import TABLE, expressions, filled, rows
 

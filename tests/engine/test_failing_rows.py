@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.delta import Delta
-from headwater.engine.edits import Emitted, Entry, encode, read_emissions
+from headwater.engine.emissions.edits import Emitted, Entry, encode, read_emissions
+from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.emission import Diff, Result

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.engine.far import Far, settled
-from headwater.engine.pair import Changes
-from headwater.engine.program import Seen
-from headwater.model.keys import encode_row
+from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.skip_unseen import Far, settled
+from headwater.engine.windows.template_program import Seen
+from headwater.model.encoding.key_encoding import encode_row
 from tests.engine.world import FUZZ
 
 NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([]))

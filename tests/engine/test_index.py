@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from headwater.engine.index import NOTHING, Entry, Index, Packed, pack, unpack
+from headwater.engine.emissions.index import NOTHING, Entry, Index, Packed, pack, unpack
 
 ENTRIES = [
     Entry(7, 3, 0, "result", "b"),

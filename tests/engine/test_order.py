@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.engine import order
-from headwater.engine.order import Frame, Ranked, Reframed, Touch, move, reframe
-from headwater.engine.packed import Keys, Packed, packed
-from headwater.model.keys import BEHIND
+from headwater.engine.ranking import ranking
+from headwater.engine.ranking.ranking import Frame, Ranked, Reframed, Touch, move, reframe
+from headwater.engine.ranking.sort_keys import Keys, Packed, packed
+from headwater.model.encoding.key_encoding import BEHIND
 from tests.engine.world import FUZZ
 
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
@@ -21,7 +21,7 @@ KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
 @given(st.sets(st.integers(0, 3000)), st.lists(st.integers(0, 3000), max_size=300), st.integers(2, 9), st.booleans())
 def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int, pack: bool) -> None:
-    original, order._BLOCK_MAX = order._BLOCK_MAX, block
+    original, ranking._BLOCK_MAX = ranking._BLOCK_MAX, block
     try:
         keys = {n.to_bytes(2, "big") for n in first}
         ranked = Ranked.packed(in_order(keys)) if pack else Ranked(keys)
@@ -37,7 +37,7 @@ def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int
         assert [ranked.select(n) for n in range(len(plain))] == plain
         assert all(ranked.slice(n, n + 5) == plain[n : n + 5] for n in range(0, len(plain) + 3, 3))
     finally:
-        order._BLOCK_MAX = original
+        ranking._BLOCK_MAX = original
 
 
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
@@ -47,7 +47,7 @@ def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int
 def test_an_exchange_is_its_removals_and_insertions(
     first: set[int], toggled: list[set[int]], block: int, pack: bool
 ) -> None:
-    original, order._BLOCK_MAX = order._BLOCK_MAX, block
+    original, ranking._BLOCK_MAX = ranking._BLOCK_MAX, block
     try:
         keys = {n.to_bytes(2, "big") for n in first}
         ranked = Ranked.packed(in_order(keys)) if pack else Ranked(keys)
@@ -58,7 +58,7 @@ def test_an_exchange_is_its_removals_and_insertions(
             assert ranked.slice(0, 1 << 60) == sorted(keys)
             assert all(ranked.rank(key) == sum(each < key for each in keys) for key in touched)
     finally:
-        order._BLOCK_MAX = original
+        ranking._BLOCK_MAX = original
 
 
 def in_order(keys: set[bytes]) -> Keys:

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from headwater.engine.conform import Shape
-from headwater.engine.delta import Delta, consolidate, merge
-from headwater.engine.identity import Multiset, ordinal_hash
-from headwater.engine.pair import Changes, changes_of
+from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.delta import Delta, consolidate, merge
+from headwater.engine.windows.pairs import Changes, changes_of
+from headwater.engine.windows.row_identity import Multiset, ordinal_hash
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.expression import FEW_ROWS, Expressions, conformed
-from headwater.engine.postgres_arrow import compile_condition
-from headwater.engine.postgres_kernel import PostgresKernel
+from headwater.dialects.postgres.kernels.arrow import compile_condition
+from headwater.dialects.postgres.kernels.exact import PostgresKernel
+from headwater.engine.expressions.evaluator import FEW_ROWS, Expressions, conformed
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, from_array
 from headwater.model.verbatim import Verbatim
-from headwater.sql.bind import bind
-from headwater.sql.expr import Case, Const, Expr
+from headwater.sql.bind.bind import bind
+from headwater.sql.ir.expr import Case, Const, Expr
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
 

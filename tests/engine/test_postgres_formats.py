@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headwater.sql.postgres.formats import NAMES, NUMBERS, pieces
+from headwater.dialects.postgres.literals.to_char_format import NAMES, NUMBERS, pieces
 from tests.engine.against_postgres import Against, against
 from tests.support.fuzz import MULTIPLIER, tries
 from tests.support.postgres import VERSIONS, Servers

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headwater.sql.postgres.patterns import spelled_out, translated
+from headwater.dialects.postgres.literals.regex import spelled_out, translated
 from tests.engine.against_postgres import Against, against
 from tests.support.fuzz import MULTIPLIER, tries
 from tests.support.postgres import VERSIONS, Servers

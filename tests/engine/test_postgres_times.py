@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from headwater.sql.postgres.functions import FUNCTIONS, UNITS
+from headwater.dialects.postgres.bind.signatures import FUNCTIONS, UNITS
 from tests.engine.against_postgres import Against, against
 from tests.support.fuzz import tries
 from tests.support.postgres import VERSIONS, Servers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.engine.rising import rising, rising_by
-from headwater.model.keys import Uint64s
+from headwater.engine.state.sort_hashes import rising, rising_by
+from headwater.model.encoding.key_encoding import Uint64s
 
 _RANDOM = np.random.default_rng(5)
 COUNT = 20_000

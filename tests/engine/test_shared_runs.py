@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.operators.bag import Bag
+from headwater.engine.state.bag import Bag
 from headwater.model.limits import Limits
 from headwater.plan.planner import plan
 from tests.engine.test_spill import TABLES, Rows, deltas, first_rows, transaction

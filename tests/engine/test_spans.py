@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.spans import Wanted, _spans, encoded_column
+from headwater.engine.ranges.ranges import Wanted, _spans, encoded_column
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
 from headwater.plan.template import Selector
-from headwater.sql.ask import Op
+from headwater.sql.ir.predicate import Op
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
 

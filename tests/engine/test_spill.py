@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.delta import Delta
-from headwater.engine.edits import encode
-from headwater.engine.operators import aggregates
+from headwater.engine.emissions.edits import encode
+from headwater.engine.operators.group import accumulators
+from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
@@ -93,8 +93,8 @@ def test_what_is_emitted_does_not_depend_on_what_is_in_memory(
 ) -> None:
     rng = random.Random(bytes_max)
     rows = first_rows(rng, 60)
-    monkeypatch.setattr(aggregates, "VALUES_MAX", 3)
-    monkeypatch.setattr(aggregates, "PIECES_MAX", 3)
+    monkeypatch.setattr(accumulators, "VALUES_MAX", 3)
+    monkeypatch.setattr(accumulators, "PIECES_MAX", 3)
     few = bytes_max // 256
     tight = Limits(run_rows_min=8, state_bytes_max=bytes_max, head_rows_max=few, open_groups_max=few)
     ample, small = opened(Limits(run_rows_min=8), rows), opened(tight, rows)

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.edits import read_emissions
-from headwater.engine.names import Names
-from headwater.engine.visibility import before
+from headwater.engine.emissions.edits import read_emissions
+from headwater.engine.windows.row_names import Names
+from headwater.engine.windows.visibility import before
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff
 from headwater.model.schema import Column, Table

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.conform import conform
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
-from headwater.engine.params import partition_of
+from headwater.engine.emissions.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.rows.conform import conform
+from headwater.engine.windows.params import partition_of
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.errors import Corrupt

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from headwater.engine.delta import RENAMES, Delta
-from headwater.engine.edits import Emitted, Entry, read_emissions
+from headwater.engine.emissions.edits import Emitted, Entry, read_emissions
+from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.emission import Diff, Result, State, apply
+from headwater.model.encoding.key_encoding import hash_row
 from headwater.model.errors import SqlError
-from headwater.model.keys import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, to_array
 from headwater.plan.planner import Planned, effective_sql, plan

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from headwater.dialects.sqlite.literals import write
 from headwater.model.schema import Column, Table
-from headwater.sql.literal import write
 from tests.fuzz.case import Case, Query, Rows
 from tests.fuzz.chance import DOMAINS, ROWS_MAX, Chance
 from tests.fuzz.oracle import Oracle

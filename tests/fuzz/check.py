@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.delta import Delta
-from headwater.engine.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result
 from headwater.model.limits import Limits

@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from headwater.dialects.sqlite.literals import write
 from headwater.model.schema import Column, Table
-from headwater.sql.literal import write
 from tests.fuzz.case import Alter, Rows
 from tests.fuzz.exactly import add_exactly
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.plan.planner import Planned, plan
-from headwater.sql.relation import (
+from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,
     Exists,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headwater.model.emission import Emission, State
 from headwater.plan.planner import effective_sql
-from headwater.plan.wholistic import has_order
+from headwater.plan.requery_whole import has_order
 from tests.fuzz.case import Commit
 from tests.fuzz.check import OVERFLOW, RAISES, Report, Wrong, adds, listed
 from tests.fuzz.living import Life, Watched, begun

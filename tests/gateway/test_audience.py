@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.gateway.deadlines import Deadlines
+from headwater.gateway.hub.deadlines import Deadlines
 from headwater.model.emission import Emission
 from headwater.model.limits import DEFAULT
 from headwater.plan.planner import Planned
@@ -125,7 +125,7 @@ def test_a_wish_outlives_the_connection(tmp_path: Path) -> None:
 
 def test_what_all_have_left_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows, histories, slots and leases, and the room that they took."""
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.0)
+    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.0)
     works = Works(tmp_path, limits=NO_HEARTBEAT)
     works.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
     session = works.hub.open(Heard())

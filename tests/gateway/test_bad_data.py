@@ -15,9 +15,9 @@ import pytest
 import headwater
 from headwater.log.record import Kind
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.inline import InlineRunner
-from headwater.pipeline.report import decode_report
+from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.records.report import decode_report
+from headwater.pipeline.runners.inline import InlineRunner
 from tests.support.databases import Place, place, rows, values
 from tests.support.neighbours import neighbour
 from tests.support.processes import eventually
@@ -153,7 +153,7 @@ def test_a_report_that_does_not_read_is_made_up_for_too(here: Place, monkeypatch
         monkeypatch.undo()
         return decode_report(b"\xc1 junk")
 
-    monkeypatch.setattr("headwater.gateway.hub.decode_report", spoilt)
+    monkeypatch.setattr("headwater.gateway.hub.hub.decode_report", spoilt)
     position = here.write("DELETE FROM t WHERE id = 1")
     assert live.wait(position)
     assert values(live) == [2]

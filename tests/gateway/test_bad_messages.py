@@ -17,8 +17,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import headwater
-from headwater.gateway.outbox import Outbox
-from headwater.gateway.serving import listen
+from headwater.gateway.web.outbox import Outbox
+from headwater.gateway.web.serve import listen
 from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
 from tests.support.looping import run
@@ -277,7 +277,7 @@ def test_who_reads_too_slowly_is_sent_a_fresh_result(tmp_path: Path, monkeypatch
 def test_who_is_too_slow_once_too_often_is_let_go_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.gateway.socket._FAREWELL_S", 60.0)
+    monkeypatch.setattr("headwater.gateway.web.socket._FAREWELL_S", 60.0)
     with narrow(tmp_path, outbox_resyncs_max=0) as here, neighbour(here) as other, raw(here) as speaker:
         speaker.say({"type": "subscribe", "id": "a", "sql": "SELECT id, body FROM t"})
         speaker.hear("ready")

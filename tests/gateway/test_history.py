@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.gateway.history import Budget, History, weight_of
+from headwater.gateway.hub.history import Budget, History, weight_of
 from headwater.model.emission import Diff, RowChange, Swap
 
 

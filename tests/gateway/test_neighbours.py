@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.edits import read_emissions
-from headwater.gateway import outbox, socket
-from headwater.gateway.workers import TOGETHER_MAX, Queue
+from headwater.engine.emissions.edits import read_emissions
+from headwater.gateway.web import outbox, socket
+from headwater.gateway.web.threads import TOGETHER_MAX, Queue
 from headwater.model.limits import DEFAULT
-from headwater.pipeline import report
+from headwater.pipeline.records import report
 from headwater.plan.planner import Planned
 from headwater.protocol.emissions import encode_body
 from tests.support.databases import WAYS, place

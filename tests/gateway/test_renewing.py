@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwater.gateway import renewing
-from headwater.gateway.renewing import Renewing
+from headwater.gateway.hub import resubscribe
+from headwater.gateway.hub.resubscribe import Renewing
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
@@ -49,8 +49,8 @@ class Desk:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Desk], Renewing]]:
-    monkeypatch.setattr(renewing, "_PAUSE_S", 0.001)
-    monkeypatch.setattr(renewing, "_PAUSE_S_MAX", 0.001)
+    monkeypatch.setattr(resubscribe, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(resubscribe, "_PAUSE_S_MAX", 0.001)
     started: list[Renewing] = []
 
     def start(desk: Desk) -> Renewing:

@@ -20,7 +20,7 @@ from headwater.client.remote import Remote
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.cell import Cell
+from headwater.pipeline.cell.cell import Cell
 from tests.support.databases import WAYS, Place, place, rows, values
 from tests.support.neighbours import raw
 from tests.support.processes import eventually
@@ -344,12 +344,12 @@ def test_who_is_further_behind_than_the_history_gets_a_fresh_result(tmp_path: Pa
 
 
 def test_a_window_nobody_looks_at_lingers_then_goes(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 1e6)
+    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 1e6)
     live = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     live.abort()
     again = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     assert records(here)[Kind.SUBSCRIBE] == 1, "it was still there"
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.05)
+    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.05)
     again.abort()
     eventually(lambda: records(here)[Kind.UNSUBSCRIBE] == 1)
     assert here.server.hub._windows == {} and not here.server.hub._idle
@@ -358,7 +358,7 @@ def test_a_window_nobody_looks_at_lingers_then_goes(here: Place, monkeypatch: py
 
 
 def test_many_windows_that_go_are_one_write_to_the_log(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.05)
+    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.05)
     writes: list[int] = []
     log = here.server.pipeline._log
     append_many = log.append_many

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import headwater
-from headwater.gateway.hub import Hub
-from headwater.gateway.renewing import Renewing
+from headwater.gateway.hub.hub import Hub
+from headwater.gateway.hub.resubscribe import Renewing
 from headwater.pipeline.capture import Capture
-from headwater.pipeline.inline import InlineRunner
-from headwater.pipeline.requery import Requery
+from headwater.pipeline.requery.requery import Requery
 from headwater.pipeline.retention import Retention
+from headwater.pipeline.runners.inline import InlineRunner
 from tests.support.processes import eventually
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater import doorbell
+from headwater.fs import doorbell
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import HeadwaterError

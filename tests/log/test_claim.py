@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log import claim as claim_module
+from headwater.log import ownership as claim_module
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import Corrupt, Fenced, LogError

@@ -8,11 +8,11 @@ from shutil import copytree
 
 import pytest
 
-from headwater.log import head as head_module
-from headwater.log.head import Head, read_head
+from headwater.log import head_file as head_module
+from headwater.log.head_file import Head, read_head
 from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
-from headwater.log.segmentfile import BEGIN, create_segment, list_segments, segment_path
+from headwater.log.segment_file import BEGIN, create_segment, list_segments, segment_path
 from headwater.model.errors import Corrupt
 from headwater.model.limits import Limits
 

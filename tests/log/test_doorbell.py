@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater import doorbell as doorbell_module
-from headwater.doorbell import Doorbell
+from headwater.fs import doorbell as doorbell_module
+from headwater.fs.doorbell import Doorbell
 
 LONG_S = 60.0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.durable import read_checked, write_checked
+from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.model.errors import Corrupt
 
 CONTENTS = (b"", b"\0", b"position 42", bytes(range(256)))

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log import frame as module
-from headwater.log.frame import DIFF, RENAMES, TX, Frame, decode_frame
 from headwater.log.record import tx_of
 from headwater.model.change import Change, Transaction
+from headwater.model.encoding.key_encoding import hash_row
 from headwater.model.errors import Corrupt
-from headwater.model.keys import hash_row
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, field_type, from_array, pack_any
+from headwater.pipeline.records import frame as module
+from headwater.pipeline.records.frame import DIFF, RENAMES, TX, Frame, decode_frame
 from tests.support.values import OF_TYPE
 
 FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))

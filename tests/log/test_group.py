@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log import writer as writer_module
-from headwater.log.group import GroupCommit
+from headwater.log.group_commit import GroupCommit
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader, SegmentWriter
 

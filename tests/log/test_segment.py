@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.log import writer as writer_module
-from headwater.log.log import LogReader, LogWriter
+from headwater.log.interface import LogReader, LogWriter
 from headwater.log.record import Kind, Piece, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
-from headwater.log.segmentfile import list_segments, segment_path
+from headwater.log.segment_file import list_segments, segment_path
 from headwater.model.errors import LimitExceeded, LogError
 from headwater.model.limits import Limits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.standing import Standing
+from headwater.fs.reopening_file import Standing
 
 
 def test_a_file_is_opened_once_and_again_when_it_was_deleted(tmp_path: Path) -> None:

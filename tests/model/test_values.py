@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.coalesce import same
-from headwater.model.interval import Interval
-from headwater.model.keys import encode_value
-from headwater.model.natural import Range, natural
-from headwater.model.packing import pack_any, storable, stored, unpack_any
+from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.python_values import Range, natural
+from headwater.model.encoding.tagged_bytes import pack_any, storable, stored, unpack_any
+from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, from_array, to_array, type_of
 from headwater.model.verbatim import Verbatim
 from tests.support.fuzz import tries

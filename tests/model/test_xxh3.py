@@ -10,9 +10,9 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.keys import hash_columns, hash_row
+from headwater.model.encoding.key_encoding import hash_columns, hash_row
+from headwater.model.encoding.xxh3 import hash_array
 from headwater.model.value import Type, Value, to_array
-from headwater.model.xxh3 import hash_array
 
 _RANDOM = random.Random(3)
 EVERY_LENGTH = [_RANDOM.randbytes(size) for size in range(300) for _ in range(3)]

@@ -18,8 +18,8 @@ import headwater
 from headwater.log.record import Kind, Record
 from headwater.model.emission import Diff
 from headwater.model.limits import DEFAULT
-from headwater.pipeline import beside
-from headwater.pipeline.records import Activate, decode_control, encode_control
+from headwater.pipeline.activation import offload
+from headwater.pipeline.records.control import Activate, decode_control, encode_control
 from headwater.pipeline.retention import Retention
 from tests.support.databases import Place, place, rows, values
 from tests.support.processes import eventually
@@ -44,7 +44,7 @@ if errand == held:
     (pathlib.Path(directory) / "held").touch()
     while not pathlib.Path(released).exists():
         time.sleep(0.01)
-from headwater.pipeline.errand import main
+from headwater.pipeline.activation.worker_process import main
 main(errand, directory)
 """
 
@@ -78,7 +78,7 @@ class Held:
 @contextmanager
 def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path, errand: str = "building") -> Iterator[Held]:
     """The errand begins, and waits until the file `release` is there."""
-    monkeypatch.setattr(beside, "COMMAND", [sys.executable, "-c", HELD, str(release), errand])
+    monkeypatch.setattr(offload, "COMMAND", [sys.executable, "-c", HELD, str(release), errand])
     found: list[headwater.LiveResult | headwater.HeadwaterError] = []
 
     def ask() -> None:
@@ -192,7 +192,7 @@ def without_built(record: Record) -> bytes:
 
 
 def test_few_rows_are_no_reason_to_start_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "COMMAND", ["no such program"])
+    monkeypatch.setattr(offload, "COMMAND", ["no such program"])
     with place("embedded", tmp_path) as here:
         fill(here)
         here.db.verify(here.db.query(QUERIES[0], live=True))
@@ -203,7 +203,7 @@ def test_few_rows_are_no_reason_to_start_a_process(tmp_path: Path, monkeypatch: 
 def test_what_cannot_be_built_beside_the_cells_build(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "COMMAND", command)
+    monkeypatch.setattr(offload, "COMMAND", command)
     url = f"sqlite:///{tmp_path / 'origin.db'}"
     with place("embedded", tmp_path / "data", url=url, limits=ALWAYS) as here:
         fill(here)
@@ -212,7 +212,7 @@ def test_what_cannot_be_built_beside_the_cells_build(
 
 
 def test_what_takes_too_long_to_build_the_cells_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "COMMAND", [sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(offload, "COMMAND", [sys.executable, "-c", "import time; time.sleep(60)"])
     with place("embedded", tmp_path, limits=replace(ALWAYS, build_ms_max=50)) as here:
         fill(here)
         here.db.verify(here.db.query(QUERIES[0], live=True))

@@ -17,7 +17,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.pipeline.capture import Capture
-from headwater.pipeline.records import Schema
+from headwater.pipeline.records.control import Schema
 from headwater.sources.source import Item, SchemaChange, Source
 from tests.support.databases import place, values
 from tests.support.processes import eventually

@@ -17,11 +17,11 @@ from headwater.log.segment import SegmentReader
 from headwater.model.emission import Result
 from headwater.model.errors import Fenced
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.cell import Cell, CellConfig
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.records import EndEpoch, Tick, encode_control
-from headwater.pipeline.report import Event, decode_report, events_of
+from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.pipeline.records.control import EndEpoch, Tick, encode_control
+from headwater.pipeline.records.report import Event, decode_report, events_of
 from tests.support.byhand import Works
 
 QUERIES = (

@@ -26,8 +26,8 @@ from headwater.client.embedded import Embedded
 from headwater.gateway.server import Server
 from headwater.model.errors import HeadwaterError, Poisoned
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.poison import count
+from headwater.pipeline.cell.expulsion import count
+from headwater.pipeline.data_dir.layout import Layout
 from tests.support.byhand import Works
 from tests.support.postgres import VERSIONS, Servers
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.durable import read_checked
-from headwater.pipeline.format import FORMAT
+from headwater.fs.atomic_write import read_checked
+from headwater.pipeline.data_dir.format import FORMAT
 
 
 def files(directory: Path) -> dict[str, bytes]:

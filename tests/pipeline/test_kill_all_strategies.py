@@ -26,7 +26,7 @@ from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Emission
 from headwater.pipeline.capture import _position_of
-from headwater.pipeline.layout import Layout
+from headwater.pipeline.data_dir.layout import Layout
 from tests.pipeline.test_faults import Chain, kill_server, unlike
 from tests.support.oracle import same_rows
 from tests.support.postgres import VERSIONS, Servers

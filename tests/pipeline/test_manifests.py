@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.segmentfile import list_segments
+from headwater.log.segment_file import list_segments
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.manifest import Manifest, oldest_manifest, read_manifest, write_manifest
+from headwater.pipeline.cell.manifest import Manifest, oldest_manifest, read_manifest, write_manifest
 from tests.support.byhand import Works
 
 

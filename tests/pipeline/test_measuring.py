@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.gateway.explaining import explain_at
+from headwater.gateway.explain import explain_at
 
 GOLDEN = Path(__file__).parent / "golden" / "analyzed.txt"
 QUERIES = (

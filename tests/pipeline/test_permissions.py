@@ -16,9 +16,9 @@ import psycopg
 import pytest
 
 import headwater
-from headwater import scratch
+from headwater.fs import temporary_directory
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.java import java_home
+from headwater.pipeline.runners.spark.java import java_home
 from tests.support.databases import place, values
 from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually, served
@@ -163,9 +163,12 @@ def spawned(program: str) -> subprocess.Popen[str]:
     return process
 
 
-MAKES = (
-    "from headwater.scratch import make_scratch; (make_scratch('test') / 'file').touch(); print(1, flush=True); input()"
-)
+MAKES = """
+from headwater.fs.temporary_directory import make_scratch
+(make_scratch('test') / 'file').touch()
+print(1, flush=True)
+input()
+"""
 
 
 def test_temporary_directories_of_killed_processes_go_and_no_others(tmpdir: Path, umask: None) -> None:
@@ -175,13 +178,13 @@ def test_temporary_directories_of_killed_processes_go_and_no_others(tmpdir: Path
     assert len(before) == 3 and not [path for path in tmpdir.glob("headwater-test-*/") if path.stat().st_mode & 0o077]
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    mine = scratch.make_scratch("test")
+    mine = temporary_directory.make_scratch("test")
     left = {path.name for path in tmpdir.iterdir()} - {mine.name}
     assert len(left) == 2 and left < before and "headwater-notes" in left, "the one of the living process stays"
     alive.communicate("\n")
     assert {path.name for path in tmpdir.iterdir()} == {"headwater-notes", mine.name}, "it took its own with it"
-    scratch.remove_scratch(mine)
-    scratch.remove_scratch(mine)
+    temporary_directory.remove_scratch(mine)
+    temporary_directory.remove_scratch(mine)
     assert [path.name for path in tmpdir.iterdir()] == ["headwater-notes"]
 
 

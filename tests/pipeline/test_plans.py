@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from headwater.model.errors import HeadwaterError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.pipeline.plans import Plans
+from headwater.pipeline.planning.plan_cache import Plans
 from headwater.plan.planner import Planned, plan
-from headwater.sql.params import Given
+from headwater.sql.syntax.parameters import Given
 from tests.support.fuzz import tries
 
 TABLES = {

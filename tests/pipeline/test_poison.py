@@ -9,11 +9,11 @@ import pytest
 
 import headwater
 from headwater.engine.operators.derived import Derived
-from headwater.engine.program import Program
+from headwater.engine.windows.template_program import Program
 from headwater.model.errors import Poisoned
-from headwater.pipeline import poison
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.records import Expel
+from headwater.pipeline.cell import expulsion
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.pipeline.records.control import Expel
 from tests.support.processes import eventually
 
 ROWS = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO t VALUES (1, 1), (2, 2)"
@@ -77,8 +77,8 @@ def test_failures_are_counted_by_place_and_culprit(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     layout.make(1)
     for name, after in (("one", 5), ("one", 5), ("other", 5), ("other", 6), ("other", 6)):
-        poison.count(layout, 0, Poisoned(name, ValueError("x"), after))
-        assert poison.verdict(layout, 0) is None
-    poison.count(layout, 0, Poisoned("other", ValueError("x"), 6))
-    assert poison.verdict(layout, 0) == Expel(0, 6, "other", "ValueError: x")
-    assert poison.verdict(layout, 0) is None
+        expulsion.count(layout, 0, Poisoned(name, ValueError("x"), after))
+        assert expulsion.verdict(layout, 0) is None
+    expulsion.count(layout, 0, Poisoned("other", ValueError("x"), 6))
+    assert expulsion.verdict(layout, 0) == Expel(0, 6, "other", "ValueError: x")
+    assert expulsion.verdict(layout, 0) is None

@@ -19,7 +19,7 @@ import headwater
 from headwater.model.emission import Emission, apply
 from headwater.model.errors import HeadwaterError, SqlError, UnsupportedQuery
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.source import Answer, Params
 from tests.sources.replica import Replica, drained
 from tests.support.databases import place, rows

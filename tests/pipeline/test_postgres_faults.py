@@ -20,8 +20,8 @@ from headwater.client.live import LiveResult
 from headwater.model.emission import Diff, Emission, Result, apply
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
-from headwater.sources.postgres import assembly
-from headwater.sources.postgres.publishing import name_for
+from headwater.sources.postgres.catalog.publication import name_for
+from headwater.sources.postgres.wire import assembly
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.databases import Place, place, rows
 from tests.support.postgres import VERSIONS, Postgres, Servers

@@ -14,7 +14,7 @@ import pytest
 import headwater
 from headwater.model.errors import HeadwaterError
 from headwater.sources.doctor import Scope, State
-from headwater.sources.postgres.doctor import PostgresDoctor
+from headwater.sources.postgres.doctor.doctor import PostgresDoctor
 from tests.support.databases import place, rows, values
 from tests.support.postgres import VERSIONS, Servers
 

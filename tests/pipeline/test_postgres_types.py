@@ -13,8 +13,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from headwater.model.interval import Interval
-from headwater.model.natural import Range
+from headwater.model.encoding.python_values import Range
+from headwater.model.time.interval import Interval
 from tests.support.databases import WAYS, place
 from tests.support.postgres import VERSIONS, Servers
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.engine.changelog import Changelog
-from headwater.engine.saved import Read, read_document
-from headwater.engine.work import Work
+from headwater.engine.checkpoint import Read, read_document
+from headwater.engine.rows.work import Work
+from headwater.engine.state.changelog import Changelog
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.manifest import read_manifest
+from headwater.pipeline.cell.manifest import read_manifest
 from tests.support.databases import Place, place, rows
 from tests.support.processes import eventually
 
@@ -34,7 +34,7 @@ STAYS = "SELECT id, v FROM u"
 
 @pytest.fixture(autouse=True)
 def _nothing_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub._LINGER_S", 0.0)
+    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.0)
 
 
 @pytest.fixture(params=["1x1", "2x1"])

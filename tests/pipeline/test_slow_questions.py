@@ -14,8 +14,8 @@ import pytest
 import headwater
 from headwater.model.errors import HeadwaterError, LimitExceeded
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.question_queue import QuestionQueue
-from headwater.sources.sqlite import SqliteSource
+from headwater.pipeline.requery.question_queue import QuestionQueue
+from headwater.sources.sqlite.source import SqliteSource
 from tests.support.databases import Place, place
 from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually, served

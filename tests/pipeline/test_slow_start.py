@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-import headwater.gateway.hub
+import headwater.gateway.hub.hub
 import headwater.pipeline.pipeline
-from headwater.gateway.hub import Hub
+from headwater.gateway.hub.hub import Hub
+from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
-from headwater.gateway.window import Resume
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Emission, Result
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell import Cell, CellConfig
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.inline import InlineRunner
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.pace import Pace
-from headwater.pipeline.patience import Patience
-from headwater.pipeline.report import Report, decode_report
+from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.pace import Pace
+from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.pipeline.records.report import Report, decode_report
+from headwater.pipeline.runners.inline import InlineRunner
+from headwater.pipeline.runners.patience import Patience
 from tests.support.byhand import Works
 from tests.support.processes import eventually
 
@@ -75,7 +75,7 @@ def test_who_resumes_after_a_slow_start_gets_what_was_missed(tmp_path: Path, mon
 
     started = InlineRunner.start
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late, time=time.time)
-    for module in (headwater.gateway.hub, headwater.pipeline.pipeline):
+    for module in (headwater.gateway.hub.hub, headwater.pipeline.pipeline):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(InlineRunner, "start", slowly)
     second = Server(url, runner="inline", data_dir=data).start()

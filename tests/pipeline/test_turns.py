@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from headwater.pipeline.turns import Turns
+from headwater.pipeline.activation.turns import Turns
 
 
 def test_one_name_waits_for_itself_and_for_no_other() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import headwater
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.memory import MemorySource
 from headwater.sources.source import Answer, Params
+from headwater.sources.sqlite.memory import MemorySource
 from tests.support.answered import Query, check_answers
 from tests.support.processes import eventually
 

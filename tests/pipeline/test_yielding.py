@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from headwater.pipeline.yielding import yielding
+from headwater.runtime.switch_interval import yielding
 
 
 def test_threads_change_often_while_somebody_works() -> None:

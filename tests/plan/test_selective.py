@@ -19,22 +19,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.answers import Answers
-from headwater.engine.edits import Outbox, decode, encode, read_emissions
-from headwater.engine.keyed import keys_of
-from headwater.engine.partners import packed
+from headwater.engine.emissions.edits import Outbox, decode, encode, read_emissions
+from headwater.engine.requeried.answers import Answers
+from headwater.engine.requeried.keyed_rows import keys_of
+from headwater.engine.requeried.match_rows import packed
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.emission import Diff, RowChange, State
 from headwater.model.schema import Table
 from headwater.model.value import Row
-from headwater.pipeline.asking import explain_with
-from headwater.pipeline.renames import Renames
-from headwater.pipeline.touched import Touched, Wanted
-from headwater.plan.selective import Unmapped, selection_of
-from headwater.plan.wholistic import touches
-from headwater.sources.memory import MemorySource
-from headwater.sql.tokens import NoOutline
+from headwater.pipeline.planning.strategy import explain_with
+from headwater.pipeline.requery.dirty_keys import Touched, Wanted
+from headwater.pipeline.requery.key_renames import Renames
+from headwater.plan.requery_by_key import Unmapped, selection_of
+from headwater.plan.requery_whole import touches
+from headwater.sources.sqlite.memory import MemorySource
+from headwater.sql.outline.tokens import NoOutline
 from tests.support.fuzz import tries
 from tests.support.oracle import applied
 

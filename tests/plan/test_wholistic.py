@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.model.errors import UnsupportedQuery
-from headwater.plan.wholistic import has_order, requeried, touches
+from headwater.plan.requery_whole import has_order, requeried, touches
 
 MASK = {"t": frozenset({"a"}), "n": frozenset({""})}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.answers import Answers
-from headwater.engine.edits import Outbox, read_emissions
+from headwater.engine.emissions.edits import Outbox, read_emissions
+from headwater.engine.requeried.answers import Answers
 from headwater.model.emission import Diff, State, Swap, apply
-from headwater.protocol.swapping import as_swap
+from headwater.protocol.swap import as_swap
 from tests.support.fuzz import tries
 
 

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.errors import ProtocolError
-from headwater.model.interval import Interval
+from headwater.model.time.interval import Interval
 from headwater.model.value import Value
 from headwater.model.verbatim import Verbatim
 from headwater.protocol.values import from_wire, row_to_wire, to_wire

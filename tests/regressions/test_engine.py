@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.expression import Expressions
-from headwater.engine.filter import Filter
-from headwater.engine.program import differ
+from headwater.engine.expressions.evaluator import Expressions
+from headwater.engine.expressions.filter import Filter
+from headwater.engine.windows.template_program import differ
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
-from headwater.sql.bind import bind
+from headwater.sql.bind.bind import bind
 
 T = Table("t", (Column("i", Type.INTEGER, "INTEGER"),), ("i",))
 

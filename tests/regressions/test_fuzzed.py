@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.dialects.sqlite.literals import write
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
-from headwater.sql.literal import write
 
 P = Table("p", (Column("id", Type.INTEGER, "INTEGER", nullable=False), Column("i", Type.INTEGER, "INTEGER")), ("id",))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.model.errors import HeadwaterError
-from headwater.sources.memory import MemorySource
+from headwater.sources.sqlite.memory import MemorySource
 
 
 def test_a_query_writes_nothing() -> None:

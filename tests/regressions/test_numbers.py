@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 import headwater
-from headwater.engine.operators.aggregates import Extreme
-from headwater.engine.operators.places import Part, Places
-from headwater.engine.program import Program
-from headwater.engine.work import Work
+from headwater.engine.operators.group.accumulators import Extreme
+from headwater.engine.rows.work import Work
+from headwater.engine.state.ordered_keys import Part, Places
+from headwater.engine.windows.template_program import Program
+from headwater.model.encoding.key_encoding import encode_value
 from headwater.model.errors import UnsupportedQuery
-from headwater.model.keys import encode_value
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, to_array
 from headwater.plan.planner import plan
-from headwater.sql.bind import bind
+from headwater.sql.bind.bind import bind
 from tests.support.postgres import VERSIONS, Servers
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from headwater.engine.operators.derived import Derived
-from headwater.engine.operators.identity import identity_of
-from headwater.engine.work import Work
+from headwater.engine.operators.identity_columns import identity_of
+from headwater.engine.rows.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
-from headwater.sql.expr import Call, Const, Expr
-from headwater.sql.relation import Distinct, Group, Join, Mark, Relation, RelColumn, Scan
+from headwater.sql.ir.expr import Call, Const, Expr
+from headwater.sql.ir.relation import Distinct, Group, Join, Mark, Relation, RelColumn, Scan
 from tests.engine.operators.oracle import Oracle
 from tests.engine.operators.world import compare, deltas_of, rows_of, shown
 from tests.engine.world import batch_of

@@ -13,8 +13,8 @@ from headwater.model.errors import LogError, UnsupportedQuery
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.pipeline.plans import Plans
-from headwater.pipeline.records import Control, Expel, Schema, Subscribe, encode_control
+from headwater.pipeline.planning.plan_cache import Plans
+from headwater.pipeline.records.control import Control, Expel, Schema, Subscribe, encode_control
 from headwater.plan.planner import plan
 from tests.support.byhand import Works
 

@@ -14,12 +14,12 @@ import pytest
 import headwater
 from headwater.model.change import Transaction
 from headwater.model.errors import LimitExceeded, SourceError, SqlError
-from headwater.sources.postgres import publishing
-from headwater.sources.postgres.keeping import rows_of
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.placing import Seen
-from headwater.sources.postgres.replication import Received
-from headwater.sources.postgres.sessions import Connection
+from headwater.sources.postgres.catalog import publication
+from headwater.sources.postgres.row_cache.row_cache import rows_of
+from headwater.sources.postgres.server.connections import Connection
+from headwater.sources.postgres.source import PostgresSource
+from headwater.sources.postgres.wire.replication import Received
+from headwater.sources.postgres.wire.snapshot_position import Seen
 from headwater.sources.source import Item, Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.databases import rows
@@ -205,7 +205,7 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
     source.capture("t")
     told: list[Item] = []
     taking = threading.Thread(target=lambda: told.extend(source.changes(source.position(), 60)))
-    sees, remove, lack = threading.Event(), publishing.remove, publishing.lack
+    sees, remove, lack = threading.Event(), publication.remove, publication.lack
 
     def gone(*_: object) -> list[SchemaChange]:
         raise Lost("it is not there")
@@ -221,8 +221,8 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
             assert sees.wait(60)
         return what
 
-    monkeypatch.setattr(publishing, "remove", removed)
-    monkeypatch.setattr(publishing, "lack", seen)
+    monkeypatch.setattr(publication, "remove", removed)
+    monkeypatch.setattr(publication, "lack", seen)
     monkeypatch.setattr(source._watch, "tell", gone)
     source.abandon("too much was kept for us")
     taking.join()

@@ -7,7 +7,7 @@ import pytest
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.sql.bind import bind
+from headwater.sql.bind.bind import bind
 
 _TABLE = Table(
     "v",

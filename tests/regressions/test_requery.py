@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headwater.pipeline.records import Answer as Answered
+from headwater.pipeline.records.control import Answer as Answered
 from headwater.plan.planner import Planned
 from headwater.sources.cancellation import Cancelled
-from headwater.sources.memory import MemoryMoment
 from headwater.sources.source import Answer
+from headwater.sources.sqlite.memory import MemoryMoment
 from tests.support.byhand import Works
 from tests.support.locks import ToldLock
 

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from headwater.engine.expression import Expressions
+from headwater.engine.expressions.evaluator import Expressions
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, from_array
 from headwater.plan.planner import plan, template_from_sql
-from headwater.sql.expr import Const
+from headwater.sql.ir.expr import Const
 from tests.engine.world import batch_of
 
 P = Table(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.model.change import Transaction
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 
 
 def test_a_failed_statement_does_not_split_its_transaction(tmp_path: Path) -> None:

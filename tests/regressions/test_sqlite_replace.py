@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from headwater.model.change import Transaction
-from headwater.sources.memory import MemorySource
+from headwater.sources.sqlite.memory import MemorySource
 
 CASES = {
     "a watched row that loses its key": (

@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 from headwater.model.errors import LimitExceeded, PermissionDenied, SqlError
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.security.hostile import SECRET, attack, follows
 from tests.support.databases import WAYS, Place, place
 

@@ -19,11 +19,11 @@ from websockets.sync.client import connect
 
 import headwater
 from headwater.cli import main
-from headwater.gateway.app import make_app
-from headwater.gateway.demo_routes import demo_routes
-from headwater.gateway.origins import Allowed
+from headwater.demo.routes import demo_routes
 from headwater.gateway.server import Server
-from headwater.gateway.serving import Background, listen
+from headwater.gateway.web.app import make_app
+from headwater.gateway.web.origins import Allowed
+from headwater.gateway.web.serve import Background, listen
 from tests.support.missing import CHROMIUM
 
 ROUTES = (

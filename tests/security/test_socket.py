@@ -25,9 +25,9 @@ from websockets.sync.client import connect
 
 import headwater
 from headwater.client.database import Database
-from headwater.gateway import wide_queries
-from headwater.gateway.allowance import Allowance
-from headwater.gateway.token_bucket import TokenBucket
+from headwater.gateway.web import wide_queries
+from headwater.gateway.web.allowance import Allowance
+from headwater.gateway.web.token_bucket import TokenBucket
 from headwater.model.limits import DEFAULT, Limits
 from headwater.protocol.session import ServerSession
 from tests.support.databases import Place, place
@@ -285,7 +285,7 @@ def test_many_that_are_half_open_hold_up_nobody(hasty: Place) -> None:
 
 
 def test_who_takes_nothing_of_what_it_is_sent_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.serving._UNREAD_MS_MAX", 500)
+    monkeypatch.setattr("headwater.gateway.web.serve._UNREAD_MS_MAX", 500)
     with opened(tmp_path) as here, wire(here, timeout_s=1.0) as client:
         client.upgrade()
         eventually(lambda: open_sockets(here) == 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 
 Connect = Callable[..., sqlite3.Connection]
 

@@ -13,7 +13,7 @@ from headwater.model.change import Transaction
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array, pack_any, type_of
 from headwater.sources.source import Item, SchemaChange, Source
-from headwater.sources.sqlite_schema import quoted
+from headwater.sources.sqlite.schema import quoted
 
 Exact = tuple[tuple[str, Any], ...]
 

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from headwater.sources import open_source
-from headwater.sources.memory import MemorySource
 from headwater.sources.source import Source
+from headwater.sources.sqlite.memory import MemorySource
 from tests.sources.conformance import *  # noqa: F403 - its tests are run here
 from tests.sources.conformance import Execute, Origin, closing
 from tests.support.postgres import VERSIONS, Servers

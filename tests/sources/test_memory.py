@@ -9,8 +9,8 @@ import pytest
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.sources import open_source
-from headwater.sources.memory import MemorySource
 from headwater.sources.source import SchemaChange, Source
+from headwater.sources.sqlite.memory import MemorySource
 from tests.sources.replica import Replica, drain
 
 
@@ -71,7 +71,7 @@ def test_a_failed_transaction_leaves_no_trace(memory: MemorySource) -> None:
 
 
 def test_forget_and_detach(memory: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MIN", 1)
+    monkeypatch.setattr("headwater.sources.sqlite.base.PRUNE_ROWS_MIN", 1)
     memory.capture("t")
     memory.executemany("INSERT INTO t(a) VALUES (?)", [(str(number),) for number in range(10)])
     memory.forget(memory.position())

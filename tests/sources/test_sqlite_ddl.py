@@ -10,7 +10,7 @@ import pytest
 from headwater.model.change import Change, Transaction
 from headwater.model.value import Type
 from headwater.sources.source import SchemaChange
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import Replica, drain
 
 

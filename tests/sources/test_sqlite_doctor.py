@@ -10,8 +10,8 @@ import pytest
 from headwater.cli import main
 from headwater.model.errors import SourceError
 from headwater.sources.doctor import Finding, Scope, State, mend_all
-from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite_doctor import SqliteDoctor
+from headwater.sources.sqlite.doctor import SqliteDoctor
+from headwater.sources.sqlite.source import SqliteSource
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_journal_mode_is_mended_when_asked(path: Path, capsys: pytest.Captur
 
 
 def test_what_is_locked_is_refused_in_sqlites_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_doctor._BUSY_MS", 1)
+    monkeypatch.setattr("headwater.sources.sqlite.doctor._BUSY_MS", 1)
     with sqlite3.connect(path, isolation_level=None) as db:
         db.execute("BEGIN IMMEDIATE")
         doctor = SqliteDoctor(path)

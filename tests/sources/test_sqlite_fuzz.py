@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.model.change import Transaction
 from headwater.sources.source import Item, Source
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import Replica
 
 WRITER = Path(__file__).with_name("writer.py")

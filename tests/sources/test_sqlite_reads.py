@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.model.errors import PermissionDenied, SqlError, UnsupportedQuery
-from headwater.sources.memory import MemorySource
+from headwater.sources.sqlite.memory import MemorySource
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.value import Type
 from headwater.sources import open_source
-from headwater.sources import sqlite_capture as capturing
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite import change_table as capturing
+from headwater.sources.sqlite.source import SqliteSource
 
 
 def test_positions_follow_commits(source: SqliteSource, db: sqlite3.Connection) -> None:
@@ -98,8 +98,8 @@ def test_names_are_found_as_sqlite_finds_them(source: SqliteSource, db: sqlite3.
 def test_forgetting_prunes_all_but_the_last_row(
     source: SqliteSource, db: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MIN", 10)
-    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MAX", 7)
+    monkeypatch.setattr("headwater.sources.sqlite.base.PRUNE_ROWS_MIN", 10)
+    monkeypatch.setattr("headwater.sources.sqlite.base.PRUNE_ROWS_MAX", 7)
     db.execute("CREATE TABLE t(a)")
     source.capture("t")
     source.executemany("INSERT INTO t VALUES (?)", [(number,) for number in range(50)])
@@ -116,7 +116,7 @@ def test_forgetting_prunes_all_but_the_last_row(
 def test_changes_that_another_server_removed_are_missed_aloud(
     source: SqliteSource, db: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MIN", 1)
+    monkeypatch.setattr("headwater.sources.sqlite.base.PRUNE_ROWS_MIN", 1)
     db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
     source.capture("t")
     start = source.position()
@@ -265,7 +265,7 @@ def _told(source: SqliteSource, after: int) -> list[Change]:
 
 
 def test_a_locked_database_says_what_to_do(path: Path, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite.BUSY_TIMEOUT_MS", 10)
+    monkeypatch.setattr("headwater.sources.sqlite.source.BUSY_TIMEOUT_MS", 10)
     db.execute("CREATE TABLE t(a)")
     source = SqliteSource(path)
     db.execute("BEGIN IMMEDIATE")

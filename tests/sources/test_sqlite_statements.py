@@ -11,7 +11,7 @@ import pytest
 
 from headwater.model.change import Change, Transaction
 from headwater.sources.source import SchemaChange
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import Replica, drain, drained
 
 TABLES = {

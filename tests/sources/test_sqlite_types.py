@@ -10,7 +10,7 @@ import pytest
 from headwater.model.change import Transaction
 from headwater.model.value import Type
 from headwater.sources.source import SchemaChange
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import Replica, drain
 
 
@@ -113,7 +113,7 @@ def test_a_misfit_makes_the_column_mixed_just_before_its_transaction(
 def test_schema_ids_are_the_same_after_a_restart_and_after_pruning(
     source: SqliteSource, db: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_origin.PRUNE_ROWS_MIN", 1)
+    monkeypatch.setattr("headwater.sources.sqlite.base.PRUNE_ROWS_MIN", 1)
     db.execute("CREATE TABLE t(a INT, b INT)")
     source.capture("t")
     db.execute("INSERT INTO t VALUES (1, 'odd')")

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.change import Transaction
-from headwater.sources import sqlite_pins
-from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite_triggers import POSITION
-from headwater.sources.sqlite_wal import HEADER_BYTES, WalReader, checksums, left_seqs, parse_header, read_commits
+from headwater.sources.sqlite import read_pin
+from headwater.sources.sqlite.source import SqliteSource
+from headwater.sources.sqlite.triggers import POSITION
+from headwater.sources.sqlite.wal import HEADER_BYTES, WalReader, checksums, left_seqs, parse_header, read_commits
 from tests.sources.conftest import Connect
 from tests.sources.replica import drain
 
@@ -129,7 +129,7 @@ def test_checkpoints_of_others_lose_no_end(source: SqliteSource, connect: Connec
 def test_the_wal_starts_over_when_it_has_grown(
     source: SqliteSource, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_pins, "WAL_BYTES_MAX", 100_000)
+    monkeypatch.setattr(read_pin, "WAL_BYTES_MAX", 100_000)
     db.execute("CREATE TABLE t(a)")
     source.capture("t")
     found: list[int] = []

@@ -9,10 +9,11 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
+from headwater.dialects.sqlite.render import quote, render, render_operand
 from headwater.model.value import Row, Value
-from headwater.sql.expr import Expr, OrderKey
-from headwater.sql.query import Query
-from headwater.sql.relation import (
+from headwater.sql.ir.expr import Expr, OrderKey
+from headwater.sql.ir.query import Query
+from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,
     Exists,
@@ -29,7 +30,6 @@ from headwater.sql.relation import (
     Values,
     columns_of,
 )
-from headwater.sql.render import quote, render, render_operand
 
 Tables = Mapping[str, tuple[Sequence[str], Sequence[Row]]]
 

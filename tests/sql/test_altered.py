@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.sql.bind import bind
+from headwater.sql.bind.bind import bind
 from tests.sql.queries import World, world
 from tests.sql.test_relations import check
 from tests.sql.written import FUZZ

@@ -7,11 +7,11 @@ import sqlite3
 import pytest
 from hypothesis import given, note
 
+from headwater.dialects.sqlite.render import render
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.value import Row, Type
-from headwater.sql.bind import bind
-from headwater.sql.expr import Expr
-from headwater.sql.render import render
+from headwater.sql.bind.bind import bind
+from headwater.sql.ir.expr import Expr
 from tests.sql.written import TABLE, examples, expressions, filled, rows
 
 Answer = list[tuple[object, bytes]] | str

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.dialects.sqlite.render import render_key
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.derived import written
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from headwater.sql.render import render_key
 
 GOLDEN = Path(__file__).parent / "golden"
 SCRIPT = """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sql.literal import _as_product, evaluate, read_number, with_affinity, write
+from headwater.dialects.sqlite.literals import _as_product, evaluate, read_number, with_affinity, write
 from tests.sql.written import examples
 
 _reals = st.floats(allow_nan=False)

@@ -12,8 +12,8 @@ import pytest
 
 from headwater.plan.derived import written
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind import bind
-from headwater.sql.tree import key_text, tree
+from headwater.sql.bind.bind import bind
+from headwater.sql.ir.relation_text import key_text, tree
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled
 from tests.sql.test_relations import uncertain

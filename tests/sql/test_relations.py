@@ -10,9 +10,9 @@ import pytest
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Row
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind import bind
-from headwater.sql.query import Query
-from headwater.sql.relation import Group, Relation, Top, inputs_of
+from headwater.sql.bind.bind import bind
+from headwater.sql.ir.query import Query
+from headwater.sql.ir.relation import Group, Relation, Top, inputs_of
 from tests.sql.evaluator import rows_of
 from tests.sql.queries import World, world
 from tests.sql.written import FUZZ

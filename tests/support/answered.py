@@ -10,7 +10,7 @@ from typing import Any
 
 import headwater
 from headwater.model.emission import Emission, State
-from headwater.plan.wholistic import has_order
+from headwater.plan.requery_whole import has_order
 from tests.support import shop
 from tests.support.oracle import applied, replayed, same_rows
 from tests.support.processes import spawn_writer

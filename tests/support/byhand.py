@@ -12,23 +12,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import headwater.gateway.hub
+import headwater.gateway.hub.hub
 from headwater.client.live import LiveResult
 from headwater.client.session import ClientSession
-from headwater.gateway.hub import Hub
-from headwater.gateway.session import Session
-from headwater.gateway.window import Resume
+from headwater.gateway.hub.hub import Hub
+from headwater.gateway.hub.session import Session
+from headwater.gateway.hub.window_cache import Resume
 from headwater.model.emission import Emission, Fields, Result
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell import Cell, CellConfig
-from headwater.pipeline.grid import Grid
+from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
-from headwater.pipeline.records import Expel
-from headwater.pipeline.runner import Job
+from headwater.pipeline.records.control import Expel
+from headwater.pipeline.runners.runner import Job
 from headwater.plan.planner import Planned, effective_sql
-from headwater.plan.wholistic import ASKED
-from headwater.sources.memory import MemorySource
-from headwater.vital import VitalThread
+from headwater.plan.requery_whole import ASKED
+from headwater.runtime.vital_thread import VitalThread
+from headwater.sources.sqlite.memory import MemorySource
 
 
 class Hands:
@@ -217,4 +217,4 @@ def check_chain(told: list[Emission]) -> None:
 
 def stop_the_clock(monkeypatch: Any, now: Callable[[], float]) -> None:
     """The hub's only clock is the test's."""
-    monkeypatch.setattr(headwater.gateway.hub, "time", SimpleNamespace(monotonic=now, time=now))
+    monkeypatch.setattr(headwater.gateway.hub.hub, "time", SimpleNamespace(monotonic=now, time=now))

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.sources.postgres import origin
-from headwater.sources.postgres.captured import Captured
-from headwater.sources.postgres.copying import batches
+from headwater.sources.postgres import source
+from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.copy import batches
 
 ROWS, ROW_BYTES = 5000, 20_000  # more than all the buffers on the way hold: the server cannot be done
 _ROWS_MAX, _BEFORE = 100, 2
@@ -29,7 +29,7 @@ def cut_readings(url: str, look: Callable[[], object] = lambda: None) -> Iterato
             yield batch
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(origin, "batches", cut)
+        patched.setattr(source, "batches", cut)
         yield
 
 

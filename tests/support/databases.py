@@ -11,12 +11,12 @@ from typing import Any
 import headwater
 from headwater.client.database import Database
 from headwater.client.embedded import Embedded
-from headwater.gateway.app import make_app
 from headwater.gateway.server import Server
-from headwater.gateway.serving import Background, listen
+from headwater.gateway.web.app import make_app
+from headwater.gateway.web.serve import Background, listen
 from headwater.model.emission import Fields
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.grid import Grid
+from headwater.pipeline.data_dir.grid import Grid
 
 WAYS = ("embedded", "ws")
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwater.engine.edits import decode
+from headwater.engine.emissions.edits import decode
 from headwater.log.record import Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell import Cell, CellConfig
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.report import Report, decode_report
+from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.pipeline.records.report import Report, decode_report
 
 NEVER_MS = 10**9
 Edits = dict[tuple[int, int], list[str]]  # of each window and transaction

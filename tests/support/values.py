@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from headwater.model.interval import Interval
+from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value
 from headwater.model.verbatim import Verbatim
 

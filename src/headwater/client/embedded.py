@@ -11,7 +11,7 @@ from headwater.client.session import ClientSession
 from headwater.gateway.server import Server
 from headwater.gateway.status import status
 from headwater.model.emission import Fields
-from headwater.model.natural import natural
+from headwater.model.encoding.python_values import natural
 from headwater.model.union import Value
 from headwater.plan.planner import Planned
 from headwater.plan.strategy import ASKED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.client.live import LiveResult
 from headwater.model.emission import Emission
-from headwater.model.natural import natural_emission
+from headwater.model.encoding.python_values import natural_emission
 
 if TYPE_CHECKING:
     from headwater.plan.planner import Planned

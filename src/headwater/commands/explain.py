@@ -21,7 +21,7 @@ def _at_gateway(args: argparse.Namespace) -> str:
 
 def _at_source(args: argparse.Namespace) -> str:
     """Beside a running server too: it only looks at the schema."""
-    from headwater.gateway.explaining import explain_at
+    from headwater.gateway.explain import explain_at
     from headwater.sources import must_exist
 
     must_exist(args.source)

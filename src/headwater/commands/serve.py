@@ -13,14 +13,14 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from headwater.commands.terminal import err
-from headwater.demo import EXAMPLES, Traffic, create_shop
-from headwater.gateway.app import make_app
-from headwater.gateway.demo_routes import demo_routes
-from headwater.gateway.origins import Allowed
+from headwater.demo.routes import demo_routes
+from headwater.demo.run import EXAMPLES, Traffic, create_shop
+from headwater.fs.temporary_directory import make_scratch, remove_scratch
 from headwater.gateway.server import Server
-from headwater.gateway.serving import address, listen, serve
-from headwater.pipeline.grid import Grid
-from headwater.scratch import make_scratch, remove_scratch
+from headwater.gateway.web.app import make_app
+from headwater.gateway.web.origins import Allowed
+from headwater.gateway.web.serve import address, listen, serve
+from headwater.pipeline.data_dir.grid import Grid
 from headwater.sources import must_exist, shown
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from rich.console import Console
 
-from headwater.client.connecting import connect
+from headwater.client.connect import connect
 from headwater.client.database import Database
 
 err = Console(stderr=True, highlight=False)

@@ -15,38 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.durable import sync_directory
-from headwater.engine.answers import Answers
-from headwater.engine.arrangement import Arrangement
-from headwater.engine.changelog import Changelog
-from headwater.engine.conform import Shape, conform
-from headwater.engine.delta import Delta, merge, since, until
-from headwater.engine.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
-from headwater.engine.identity import Multiset, key_hashes, row_hashes
-from headwater.engine.index import Ending
-from headwater.engine.linear import linear
-from headwater.engine.names import NO_NAMES, Names
-from headwater.engine.operators import kept
-from headwater.engine.operators.contents import share_contents, share_files
-from headwater.engine.operators.derived import Derived
-from headwater.engine.operators.failures import Failure, Moment
-from headwater.engine.operators.tally import Tally
-from headwater.engine.order import Frame
-from headwater.engine.pair import Changes, changes_of
-from headwater.engine.params import (
-    SPOILED,
-    Group,
-    Joined,
-    Params,
-    Window,
-    encode_instance,
-    home_of,
-    partition_of,
-    partition_salt,
-)
-from headwater.engine.program import Program, Seen, identity_of
-from headwater.engine.replay import Replay, outgrown, ranked_of
-from headwater.engine.saved import (
+from headwater.engine.checkpoint import (
     SavedState,
     SavedWindow,
     load_runs,
@@ -57,15 +26,46 @@ from headwater.engine.saved import (
     saved_state,
     unpack_window,
 )
-from headwater.engine.scalar import bucket, padded
-from headwater.engine.selection import Selection
-from headwater.engine.spans import wanted
-from headwater.engine.spill import Inside, spill
-from headwater.engine.spoiled import Spoiled
-from headwater.engine.spread import spread
-from headwater.engine.work import Work
+from headwater.engine.emissions.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
+from headwater.engine.emissions.index import Ending
+from headwater.engine.operators.derived import Derived
+from headwater.engine.operators.failures import Failure, Moment
+from headwater.engine.ranges.range_index import Selection
+from headwater.engine.ranges.ranges import wanted
+from headwater.engine.ranking.ranking import Frame
+from headwater.engine.requeried.answers import Answers
+from headwater.engine.rows.conform import Shape, conform
+from headwater.engine.rows.delta import Delta, merge, since, until
+from headwater.engine.rows.work import Work
+from headwater.engine.state import persistence
+from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.changelog import Changelog
+from headwater.engine.state.sharing import share_contents, share_files
+from headwater.engine.state.spill import Inside, spill
+from headwater.engine.state.tally import Tally
+from headwater.engine.windows.empty_groups import bucket, padded
+from headwater.engine.windows.failures import Spoiled
+from headwater.engine.windows.fan_out import spread
+from headwater.engine.windows.ordered import Replay, outgrown, ranked_of
+from headwater.engine.windows.pairs import Changes, changes_of
+from headwater.engine.windows.params import (
+    SPOILED,
+    Group,
+    Joined,
+    Params,
+    Window,
+    encode_instance,
+    home_of,
+    partition_of,
+    partition_salt,
+)
+from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
+from headwater.engine.windows.row_names import NO_NAMES, Names
+from headwater.engine.windows.template_program import Program, Seen, identity_of
+from headwater.engine.windows.unordered import linear
+from headwater.fs.atomic_write import sync_directory
+from headwater.model.encoding.key_encoding import Uint64s
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
-from headwater.model.keys import Uint64s
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Type
@@ -561,7 +561,7 @@ class Dataflow:
     def _save_counts(self, directory: Path) -> dict[str, list[str]]:
         """The files that say how often each row of a key-less table is there."""
         unsaved = any(run.file is None for each in self._multisets.values() for run in each.tally.runs)
-        counts = {name: kept.save(each.tally, directory) for name, each in self._multisets.items()}
+        counts = {name: persistence.save(each.tally, directory) for name, each in self._multisets.items()}
         if unsaved:
             sync_directory(directory)
         return counts
@@ -573,7 +573,7 @@ class Dataflow:
         for derived in self._derived.values():
             yield from derived.inside(directory)
         for multiset in self._multisets.values():
-            yield from kept.runs_inside(multiset.tally, directory)
+            yield from persistence.runs_inside(multiset.tally, directory)
 
     @classmethod
     def load(
@@ -598,7 +598,7 @@ class Dataflow:
             flow._arrangements[table_name, keys] = arrangement
         for name, counts in state.counts.items():
             multiset = flow._multisets[name] = flow._new_multiset()
-            kept.restore(multiset.tally, directory, counts)
+            persistence.restore(multiset.tally, directory, counts)
         for sql, widths in state.templates:
             flow._reactivate(sql, widths, directory, state.derived)
         for _, packed in flow._saved_windows.load(directory, state.windows):

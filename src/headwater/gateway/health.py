@@ -10,10 +10,10 @@ import threading
 import time
 from dataclasses import dataclass
 
-from headwater.gateway.hub import Hub
+from headwater.gateway.hub.hub import Hub
 from headwater.pipeline.backlog import Waiting
 from headwater.pipeline.pipeline import Pipeline
-from headwater.vital import VitalThread, first_failure
+from headwater.runtime.vital_thread import VitalThread, first_failure
 
 _LOOKS_PER_HEARTBEAT = 4
 _log = logging.getLogger("headwater.health")

@@ -7,24 +7,24 @@ import os
 import threading
 from pathlib import Path
 
+from headwater.fs.temporary_directory import make_scratch, remove_scratch
 from headwater.gateway.health import Monitor
-from headwater.gateway.hub import Hub
+from headwater.gateway.hub.hub import Hub
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.inline import InlineRunner
+from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
-from headwater.pipeline.runner import Job, Runner
-from headwater.scratch import make_scratch, remove_scratch
+from headwater.pipeline.runners.inline import InlineRunner
+from headwater.pipeline.runners.runner import Job, Runner
 from headwater.sources import open_source, shown
-from headwater.sql.params import Given
+from headwater.sql.syntax.parameters import Given
 
 
 def make_runner(name: str, job: Job) -> Runner:
     if name == "inline":
         return InlineRunner(job)
     if name == "spark":
-        from headwater.pipeline.spark_runner import SparkRunner
+        from headwater.pipeline.runners.spark.runner import SparkRunner
 
         return SparkRunner(job)
     raise HeadwaterError(f"expected runner 'spark' or 'inline', found {name!r}")

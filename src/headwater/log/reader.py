@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.doorbell import Doorbell
-from headwater.log import head as head_file
-from headwater.log.head import Head, HeadFile
+from headwater.fs.doorbell import Doorbell
+from headwater.log import head_file as head_file
+from headwater.log.head_file import Head, HeadFile
 from headwater.log.record import FIRST_OFFSET, Flaw, Record
-from headwater.log.segmentfile import BEGIN, SegmentFile, end_of, list_segments
+from headwater.log.segment_file import BEGIN, SegmentFile, end_of, list_segments
 from headwater.model.errors import Corrupt, LogError
 from headwater.model.limits import DEFAULT
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.durable import sync_directory
-from headwater.log.head import Head, read_head
+from headwater.fs.atomic_write import sync_directory
+from headwater.log.head_file import Head, read_head
 from headwater.log.record import FIRST_OFFSET, Flaw
-from headwater.log.segmentfile import (
+from headwater.log.segment_file import (
     BEGIN,
     SegmentFile,
     create_segment,

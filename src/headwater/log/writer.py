@@ -17,15 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.durable import sync_directory
-from headwater.log import head as head_file
-from headwater.log.claim import Claim, Exclusive, Fencing
-from headwater.log.group import GroupCommit
-from headwater.log.head import Head
+from headwater.fs.atomic_write import sync_directory
+from headwater.fs.permissions import make_directory, open_to_write
+from headwater.log import head_file as head_file
+from headwater.log.group_commit import GroupCommit
+from headwater.log.head_file import Head
+from headwater.log.ownership import Claim, Exclusive, Fencing
 from headwater.log.reader import read_last
 from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Piece, Record, pack
 from headwater.log.recovery import cut_back, recover
-from headwater.log.segmentfile import (
+from headwater.log.segment_file import (
     BEGIN,
     create_segment,
     fdatasync,
@@ -35,7 +36,6 @@ from headwater.log.segmentfile import (
 )
 from headwater.model.errors import LimitExceeded, LogError
 from headwater.model.limits import DEFAULT, Limits
-from headwater.permissions import make_directory, open_to_write
 
 Item = tuple[Kind, Payload]
 

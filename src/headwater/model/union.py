@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from headwater.model.interval import Interval
+from headwater.model.time.interval import Interval
 from headwater.model.verbatim import Verbatim
 
 Value = (

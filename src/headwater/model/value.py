@@ -28,11 +28,11 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from headwater.model.interval import Interval
-from headwater.model.moments import date_of, days_of, moment_of, moment_us_of, time_of, time_us_of
-from headwater.model.packing import pack_any as pack_any
-from headwater.model.packing import pack_number
-from headwater.model.packing import unpack_any as unpack_any
+from headwater.model.encoding.tagged_bytes import pack_any as pack_any
+from headwater.model.encoding.tagged_bytes import pack_number
+from headwater.model.encoding.tagged_bytes import unpack_any as unpack_any
+from headwater.model.time.epoch import date_of, days_of, moment_of, moment_us_of, time_of, time_us_of
+from headwater.model.time.interval import Interval
 from headwater.model.union import Row as Row
 from headwater.model.union import Value as Value
 from headwater.model.verbatim import Verbatim

@@ -13,19 +13,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
-from headwater.log.frame import decode_frame, encode_frames
 from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
+from headwater.model.columnar_changes import Part, among
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.model.stretch import Part, among
 from headwater.pipeline.backlog import Backlog
-from headwater.pipeline.records import Schema, decode_control, position_of
+from headwater.pipeline.records.control import Schema, decode_control, position_of
+from headwater.pipeline.records.frame import decode_frame, encode_frames
+from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import Item, SchemaChange, Source
-from headwater.vital import VitalThread
 
 _WAIT_S = 0.5
 _RETRY_S = 1.0

@@ -15,29 +15,28 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.engine.keyed import keys_of
-from headwater.engine.operators.bound import pairs_at_most
-from headwater.engine.params import home_of, partition_of
-from headwater.log.frame import encode_frames
+from headwater.engine.operators.join.pair_bound import pairs_at_most
+from headwater.engine.requeried.keyed_rows import keys_of
+from headwater.engine.windows.params import home_of, partition_of
 from headwater.log.record import FIRST_OFFSET, Kind
 from headwater.log.segment import SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.errors import Corrupt, HeadwaterError, LogError, SourceError, SqlError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.pipeline.asking import explain_with, plan_followed, plan_with, relearned
-from headwater.pipeline.beside import Beside
+from headwater.pipeline.activation.offload import Beside
+from headwater.pipeline.activation.turns import Turns
 from headwater.pipeline.capture import Capture, last_position
-from headwater.pipeline.catalog import Arranged, Catalog, Known, read_catalog
-from headwater.pipeline.format import claim_format
-from headwater.pipeline.grid import Grid
-from headwater.pipeline.integrity import activations, check_cell
-from headwater.pipeline.layout import DirectoryLock, Layout
-from headwater.pipeline.leftovers import remove_left_over
-from headwater.pipeline.living import Living
-from headwater.pipeline.plans import Plans
-from headwater.pipeline.quarantine import Quarantine
-from headwater.pipeline.records import (
+from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known, read_catalog
+from headwater.pipeline.data_dir.format import claim_format
+from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.data_dir.integrity import activations, check_cell
+from headwater.pipeline.data_dir.layout import DirectoryLock, Layout
+from headwater.pipeline.data_dir.leftovers import remove_left_over
+from headwater.pipeline.planning.plan_cache import Plans
+from headwater.pipeline.planning.quarantine import Quarantine
+from headwater.pipeline.planning.strategy import explain_with, plan_followed, plan_with, relearned
+from headwater.pipeline.records.control import (
     Activate,
     Control,
     EndEpoch,
@@ -50,18 +49,19 @@ from headwater.pipeline.records import (
     Unsubscribe,
     encode_control,
 )
-from headwater.pipeline.records import Capture as CaptureRecord
-from headwater.pipeline.requery import Requery
+from headwater.pipeline.records.control import Capture as CaptureRecord
+from headwater.pipeline.records.frame import encode_frames
+from headwater.pipeline.requery.requery import Requery
 from headwater.pipeline.retention import Retention
-from headwater.pipeline.runner import Job, Runner
-from headwater.pipeline.turns import Turns
+from headwater.pipeline.runners.runner import Job, Runner
+from headwater.pipeline.template_usage import Living
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
+from headwater.plan.requery_whole import ASKED, Requeried
 from headwater.plan.template import Template
-from headwater.plan.wholistic import ASKED, Requeried
+from headwater.runtime.vital_thread import first_failure
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Lost, Source
-from headwater.sql.params import Given
-from headwater.vital import first_failure
+from headwater.sql.syntax.parameters import Given
 
 _LEASE_S = 60.0
 _PLANS_MAX = 3  # of one query, while its tables turn out to be other than they were said to be

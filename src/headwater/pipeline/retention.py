@@ -14,10 +14,10 @@ from pathlib import Path
 
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import HeadwaterError
-from headwater.pipeline.layout import Layout
-from headwater.pipeline.manifest import oldest_manifest
+from headwater.pipeline.cell.manifest import oldest_manifest
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import Source
-from headwater.vital import VitalThread
 
 _EVERY_S = 5.0
 _log = logging.getLogger("headwater.retention")

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from headwater.dialects.registry import DIALECTS
 from headwater.model.schema import Table
 from headwater.plan.fingerprint import relation_name, template_id
 from headwater.plan.lift import canonical
 from headwater.plan.template import Instance, Selector, Template
-from headwater.sql.ask import Ask, Op, asks
-from headwater.sql.bind import bind_parsed
-from headwater.sql.chain import chain
-from headwater.sql.dialects import DIALECTS
-from headwater.sql.expr import Expr
-from headwater.sql.parse import Parsed, parse
-from headwater.sql.query import Query
-from headwater.sql.relation import Relation
-from headwater.sql.tree import tree
+from headwater.sql.bind.bind import bind_parsed
+from headwater.sql.ir.conjunction import chain
+from headwater.sql.ir.expr import Expr
+from headwater.sql.ir.predicate import Ask, Op, asks
+from headwater.sql.ir.query import Query
+from headwater.sql.ir.relation import Relation
+from headwater.sql.ir.relation_text import tree
+from headwater.sql.syntax.parse import Parsed, parse
 
 
 def derived_template(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from headwater.dialects.sqlite.render import render, render_key, render_output
 from headwater.model.schema import Table
 from headwater.plan.derived import written
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
-from headwater.sql.ask import Op
-from headwater.sql.render import render, render_key, render_output
-from headwater.sql.tree import key_text, tree
+from headwater.sql.ir.predicate import Op
+from headwater.sql.ir.relation_text import key_text, tree
 
 _WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
 _WHY_DERIVED = {"incremental": "every operator follows the changes of its inputs"}

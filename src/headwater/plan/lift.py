@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from headwater.model.keys import encode_value
+from headwater.dialects.sqlite.affinity import COLLATIONS
+from headwater.dialects.sqlite.literals import INTEGER_MAX, INTEGER_MIN
+from headwater.dialects.sqlite.render import render_operand
+from headwater.model.encoding.key_encoding import encode_value
 from headwater.model.value import Row, Type, Value, type_of
 from headwater.plan.template import Selector
-from headwater.sql.ask import Ask, Op, asks
-from headwater.sql.expr import Expr
-from headwater.sql.literal import INTEGER_MAX, INTEGER_MIN
-from headwater.sql.render import render_operand
-from headwater.sql.types import COLLATIONS
+from headwater.sql.ir.expr import Expr
+from headwater.sql.ir.predicate import Ask, Op, asks
 
 _UNORDERED = (Type.JSON, Type.OTHER)
 _SIDES: dict[Op, str] = {"=": "<>", "in": "<>", ">": ">", ">=": ">", "<": "<", "<=": "<"}

@@ -8,23 +8,23 @@ from functools import reduce
 
 from sqlglot import exp
 
+from headwater.dialects.registry import Tables, dialect_of
+from headwater.dialects.sqlite.render import quote, render_key, render_operand, render_output
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.plan.derived import derived_from_sql, derived_notes, derived_sql, derived_template, written
+from headwater.plan.effective_order import distinct_keys, effective_order
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.lift import Lifted, canonical, lift
-from headwater.plan.order import distinct_keys, effective_order
 from headwater.plan.template import Instance, Selector, Template
-from headwater.sql.ask import Op
-from headwater.sql.bind import bind, bind_parsed, is_plain
-from headwater.sql.chain import chain, operands
-from headwater.sql.dialects import Tables, dialect_of
-from headwater.sql.expr import Expr, OrderKey, Output
-from headwater.sql.params import Given
-from headwater.sql.parse import Parsed, parse
-from headwater.sql.query import Query
-from headwater.sql.render import quote, render_key, render_operand, render_output
-from headwater.sql.scope import find
+from headwater.sql.bind.bind import bind, bind_parsed, is_plain
+from headwater.sql.bind.scope import find
+from headwater.sql.ir.conjunction import chain, operands
+from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.predicate import Op
+from headwater.sql.ir.query import Query
+from headwater.sql.syntax.parameters import Given
+from headwater.sql.syntax.parse import Parsed, parse
 
 _LONG_SQL, _LONG_MAX = 4 << 10, 64
 _LONG: dict[str, tuple[dict[str, Table], Template]] = {}  # long texts bound before, with the tables they were bound to

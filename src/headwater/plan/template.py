@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.model.value import Row, Value
-from headwater.sql.ask import Op
-from headwater.sql.expr import Expr, OrderKey, Output
-from headwater.sql.relation import Relation, tables_of
+from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.predicate import Op
+from headwater.sql.ir.relation import Relation, tables_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from headwater.model.encoding.tagged_bytes import pack_number
 from headwater.model.errors import ProtocolError
-from headwater.model.interval import Interval
-from headwater.model.packing import pack_number
+from headwater.model.time.interval import Interval
 from headwater.model.union import Value
 from headwater.model.verbatim import Verbatim
 

@@ -1,7 +1,7 @@
 """Origin databases: their schema, snapshots, changes and positions. Nothing here knows of windows or queries."""
 
+from headwater.sources.registry import must_exist, open_doctor, open_source, shown
 from headwater.sources.source import Answer, SchemaChange, Snapshot, Source, Writes
-from headwater.sources.urls import must_exist, open_doctor, open_source, shown
 
 __all__ = [
     "Answer",

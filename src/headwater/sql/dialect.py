@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
+    from headwater.dialects.sqlite.grammar import Span
     from headwater.model.schema import Column, Table
     from headwater.model.value import Row, Type, Value
-    from headwater.sql.expr import Const, Expr, OrderKey
-    from headwater.sql.grammar import Span
-    from headwater.sql.ordering import Term
-    from headwater.sql.params import Params
-    from headwater.sql.relation import RelColumn
-    from headwater.sql.scope import Bound, Scope
-    from headwater.sql.write import Writer
+    from headwater.sql.bind.order_by import Term
+    from headwater.sql.bind.scope import Bound, Scope
+    from headwater.sql.ir.expr import Const, Expr, OrderKey
+    from headwater.sql.ir.relation import RelColumn
+    from headwater.sql.syntax.parameters import Params
+    from headwater.sql.syntax.writer import Writer
 
 
 class Dialect(Protocol):

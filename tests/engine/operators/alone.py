@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, identified, table_of
 from headwater.engine.operators.operator import Operator
+from headwater.engine.rows.batch import Batch, identified, table_of
+from headwater.engine.state.bag import Bag
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import ColumnRef
-from headwater.sql.relation import RelColumn, Scan
+from headwater.sql.ir.expr import ColumnRef
+from headwater.sql.ir.relation import RelColumn, Scan
 from tests.engine.operators.world import rows_of
 from tests.engine.world import batch_of
 

@@ -9,10 +9,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.model.keys import encode_value
+from headwater.dialects.sqlite.render import quote, render
+from headwater.model.encoding.key_encoding import encode_value
 from headwater.model.value import Row
-from headwater.sql.expr import Expr, OrderKey, Output
-from headwater.sql.relation import (
+from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,
     Exists,
@@ -30,7 +31,6 @@ from headwater.sql.relation import (
     columns_of,
     inputs_of,
 )
-from headwater.sql.render import quote, render
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.engine.budget import Budget
-from headwater.engine.operators.bound import pairs_at_most, rows_at_most
 from headwater.engine.operators.derived import Derived
-from headwater.engine.work import Work
+from headwater.engine.operators.join.pair_bound import pairs_at_most, rows_at_most
+from headwater.engine.rows.work import Work
+from headwater.model.budget import Budget
 from headwater.model.errors import OverBudget
 from headwater.model.limits import DEFAULT
-from headwater.sql.relation import Join, Scan
+from headwater.sql.ir.relation import Join, Scan
 from tests.engine.operators.alone import LEFT, RIGHT, L, R
 from tests.engine.operators.test_join import SAME_KEY
 from tests.engine.operators.test_trees import story

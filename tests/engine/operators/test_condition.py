@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from headwater.engine.operators.batch import table_of
-from headwater.engine.operators.condition import Condition
 from headwater.engine.operators.derived import Derived
-from headwater.engine.work import Work
+from headwater.engine.operators.join.condition import Condition
+from headwater.engine.rows.batch import table_of
+from headwater.engine.rows.work import Work
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import Call
-from headwater.sql.relation import Join, RelColumn, Scan
+from headwater.sql.ir.expr import Call
+from headwater.sql.ir.relation import Join, RelColumn, Scan
 from tests.engine.operators.oracle import Oracle
 from tests.engine.operators.world import compare, ref, rows_of, shown
 from tests.engine.world import FUZZ, batch_of

@@ -11,13 +11,13 @@ import pytest
 
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import Failure, Moment
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
-from headwater.sql.expr import Call, ColumnRef, Const, OrderKey, Output
-from headwater.sql.relation import (
+from headwater.sql.ir.expr import Call, ColumnRef, Const, OrderKey, Output
+from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,
     Exists,

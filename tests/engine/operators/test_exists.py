@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
-from headwater.engine.operators.batch import table_of
-from headwater.engine.operators.exists import ExistsOperator, MarkOperator
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.tally import Tally
-from headwater.engine.work import Work
+from headwater.engine.operators.join.exists import ExistsOperator, MarkOperator
+from headwater.engine.rows.batch import table_of
+from headwater.engine.rows.work import Work
+from headwater.engine.state.tally import Tally
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import Call
-from headwater.sql.relation import Exists, Mark, RelColumn
+from headwater.sql.ir.expr import Call
+from headwater.sql.ir.relation import Exists, Mark, RelColumn
 from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, bags_at, batch, check, equal, random_updates, ref
 from tests.engine.world import FUZZ
 

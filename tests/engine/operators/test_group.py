@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.operators import aggregates, kept
-from headwater.engine.operators.batch import Batch, nothing, table_of
 from headwater.engine.operators.failures import Failure, Failures, Moment
-from headwater.engine.operators.group import FIRST_TX, GroupOperator
-from headwater.engine.operators.running import RunningOperator, runs
-from headwater.engine.work import Work
+from headwater.engine.operators.group import accumulators
+from headwater.engine.operators.group.counts_and_sums import RunningOperator, runs
+from headwater.engine.operators.group.group import FIRST_TX, GroupOperator
+from headwater.engine.rows.batch import Batch, nothing, table_of
+from headwater.engine.rows.work import Work
+from headwater.engine.state import persistence
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import Call, ColumnRef, Const, OrderKey, Output
-from headwater.sql.relation import Aggregate, Group, RelColumn, Scan
+from headwater.sql.ir.expr import Call, ColumnRef, Const, OrderKey, Output
+from headwater.sql.ir.relation import Aggregate, Group, RelColumn, Scan
 from tests.engine.operators.alone import Update, batch, counted
 from tests.engine.operators.world import rows_of
 from tests.engine.world import FUZZ
@@ -78,8 +79,8 @@ def test_values_and_types_are_sqlites(
     type: Type, distinct: bool, keyed: bool, values_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the values are: few in memory, many in their places."""
-    monkeypatch.setattr(aggregates, "VALUES_MAX", values_max)
-    monkeypatch.setattr(aggregates, "PIECES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "VALUES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "PIECES_MAX", values_max)
     limits = Limits(open_groups_max=values_max // 2)
     for seed in range(8 * FUZZ):
         rng = random.Random(seed)
@@ -138,8 +139,8 @@ def test_group_concat_of_distinct_values_compares_values_not_texts(
     values_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 and 1.0 are one value, as are 'a' and 'A' under NOCASE; the first in the order is shown."""
-    monkeypatch.setattr(aggregates, "VALUES_MAX", values_max)
-    monkeypatch.setattr(aggregates, "PIECES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "VALUES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "PIECES_MAX", values_max)
     order = (OrderKey(ColumnRef("v", Type.ANY)), OrderKey(Call("typeof", (ColumnRef("v", Type.ANY),), Type.TEXT)))
     aggregate = Aggregate(
         RelColumn("c", Type.TEXT), "group_concat", (ColumnRef("v", Type.ANY),), True, None, "NOCASE", order
@@ -175,18 +176,18 @@ def test_running_sums_are_those_of_the_accumulators() -> None:
 
 @pytest.mark.parametrize("values_max", [2, 256])
 def test_groups_survive_on_disk(values_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregates, "VALUES_MAX", values_max)
-    monkeypatch.setattr(aggregates, "PIECES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "VALUES_MAX", values_max)
+    monkeypatch.setattr(accumulators, "PIECES_MAX", values_max)
     group, table = made(Type.ANY, FUNCTIONS)
     operator, again = (GroupOperator(group, table, Work(), Failures()) for _ in range(2))
     rng = random.Random(2)
     updates = [Update(1, 0, (rng.randrange(3), random_value(Type.ANY, rng)), 1) for _ in range(40)]
     first = operator.step([batch(table, updates)])
     for state, restored in zip(operator.state(), again.state(), strict=True):
-        kept.restore(restored, tmp_path, kept.save(state, tmp_path))
+        persistence.restore(restored, tmp_path, persistence.save(state, tmp_path))
     gone = again.step([batch(table, [Update(2, 0, update.row, -1) for update in updates])])
     assert sorted(rows_of(again.table, gone.rows)) == sorted(rows_of(operator.table, first.rows))
-    assert not any(kept.save(state, tmp_path) for state in again.state())
+    assert not any(persistence.save(state, tmp_path) for state in again.state())
 
 
 def test_a_change_costs_a_group_of_many_values_what_it_changes(tmp_path: Path) -> None:
@@ -197,14 +198,14 @@ def test_a_change_costs_a_group_of_many_values_what_it_changes(tmp_path: Path) -
     count = 20_000
     operator.step([batch(table, [Update(1, 0, (1, n), 1) for n in range(count)])])
     memos, values = operator.state()
-    kept.save(memos, tmp_path)
-    kept.save(values, tmp_path)
+    persistence.save(memos, tmp_path)
+    persistence.save(values, tmp_path)
     work.gathered = 0
     for n in range(500):
         out = operator.step([batch(table, [Update(2 + n, 0, (1, n), -1)])])
         assert (2 + n, (n + 1, count - 1)) in counted(operator.table, out)
     assert work.gathered < 4 * 500
-    kept.save(memos, tmp_path)
-    kept.save(values, tmp_path)
+    persistence.save(memos, tmp_path)
+    persistence.save(values, tmp_path)
     assert sum(path.stat().st_size for path in map(tmp_path.joinpath, (run.file or "" for run in memos.runs))) < 2000
     assert len(values.runs[-1]) == 2 * 500

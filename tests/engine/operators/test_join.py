@@ -7,14 +7,14 @@ from typing import get_args
 
 import pytest
 
-from headwater.engine.operators import hot
-from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.join import JoinOperator
-from headwater.engine.work import Work
+from headwater.engine.operators.join import hot_keys
+from headwater.engine.operators.join.join import JoinOperator
+from headwater.engine.rows.batch import table_of
+from headwater.engine.rows.work import Work
 from headwater.model.value import Row, Type
-from headwater.sql.expr import Call, Expr
-from headwater.sql.relation import Join, JoinKind
+from headwater.sql.ir.expr import Call, Expr
+from headwater.sql.ir.relation import Join, JoinKind
 from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, check, equal, ref
 from tests.engine.world import FUZZ
 
@@ -60,5 +60,5 @@ def test_a_join_is_its_nested_loops_at_every_transaction(kind: JoinKind, on: Exp
 
 
 def test_a_hot_key_gives_the_same_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot, "PAIRS_MAX", 2)
+    monkeypatch.setattr(hot_keys, "PAIRS_MAX", 2)
     check(lambda: made("full", SAME_KEY), lambda bags: naive("full", SAME_KEY, bags), 2, range(10 * FUZZ))

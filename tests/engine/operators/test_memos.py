@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.operators import kept
-from headwater.engine.operators.memos import Memos
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
+from headwater.engine.state import persistence
+from headwater.engine.state.object_cache import Memos
 from tests.support.fuzz import tries
 
 _KEYS = st.integers(0, 12)
@@ -45,10 +45,10 @@ def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]], max: int)
                     memos.drop(key)
                     del model[key]
                 case "save":
-                    kept.save(memos, Path(place))
+                    persistence.save(memos, Path(place))
                 case "let go":
                     for _ in range(2):
-                        kept.save(memos, Path(place))
+                        persistence.save(memos, Path(place))
                     for idle in memos.inside():
                         idle.let_go()
                     assert not memos._here
@@ -70,7 +70,7 @@ def changed(memos: Memos[list[int]], key: int, number: int) -> None:
 
 def again(memos: Memos[list[int]], place: Path, max: int) -> Memos[list[int]]:
     other = made(max)
-    kept.restore(other, place, kept.save(memos, place))
+    persistence.restore(other, place, persistence.save(memos, place))
     return other
 
 
@@ -83,22 +83,22 @@ def test_a_save_files_what_has_changed_and_nothing_else(tmp_path: Path) -> None:
     memos = made()
     for key in range(1000):
         changed(memos, key, key % 200)
-    kept.save(memos, tmp_path)
+    persistence.save(memos, tmp_path)
     changed(memos, 7, 1)
-    kept.save(memos, tmp_path)
+    persistence.save(memos, tmp_path)
     assert [len(run) for run in memos.runs] == [1000, 1]
     files = [run.file for run in memos.runs]
-    assert kept.save(memos, tmp_path) == files
+    assert persistence.save(memos, tmp_path) == files
 
 
 def test_what_nobody_touches_leaves_memory(tmp_path: Path) -> None:
     memos = made()
     for key in range(1000):
         changed(memos, key, key % 200)
-    kept.save(memos, tmp_path)
+    persistence.save(memos, tmp_path)
     assert not list(memos.inside()), "all of it was in use a moment ago"
     changed(memos, 7, 1)
-    kept.save(memos, tmp_path)
+    persistence.save(memos, tmp_path)
     (idle,) = memos.inside()
     assert idle.bytes > 999 * 1024
     idle.let_go()

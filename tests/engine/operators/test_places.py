@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.operators import head, kept, places
-from headwater.engine.operators.head import Head
-from headwater.engine.operators.places import Part, Places
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
+from headwater.engine.state import ordered_keys, ordered_keys_head, persistence
+from headwater.engine.state.ordered_keys import Part, Places
+from headwater.engine.state.ordered_keys_head import Head
 from tests.support.fuzz import tries
 
 PARTS = (b"\x00\x01", b"\x00\xff", b"\x01\x00", b"\xff\xff")
@@ -35,10 +35,10 @@ _ACTIONS = st.lists(
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and heads of a few keys."""
-    monkeypatch.setattr(places, "_RECENT_MAX", 5)
-    monkeypatch.setattr(places, "_READ_AT_ONCE", 2)
-    monkeypatch.setattr(head, "_SPARE", 2)
-    monkeypatch.setattr(head, "_TRIM", 2)
+    monkeypatch.setattr(ordered_keys, "_RECENT_MAX", 5)
+    monkeypatch.setattr(ordered_keys, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(ordered_keys_head, "_SPARE", 2)
+    monkeypatch.setattr(ordered_keys_head, "_TRIM", 2)
 
 
 def ordered(there: Counter[tuple[bytes, bytes]], part: bytes) -> list[tuple[bytes, int]]:
@@ -47,7 +47,7 @@ def ordered(there: Counter[tuple[bytes, bytes]], part: bytes) -> list[tuple[byte
 
 def again(made: Places, place: Path) -> Places:
     other = Places(Work())
-    kept.restore(other, place, kept.save(made, place))
+    persistence.restore(other, place, persistence.save(made, place))
     return other
 
 
@@ -68,13 +68,13 @@ def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[st
                 case "settle":
                     made.settle()
                 case "save":
-                    kept.save(made, Path(where))
+                    persistence.save(made, Path(where))
                 case "restore":
                     made = again(made, Path(where))
                     heads = {name: Head(Part(made, name), need) for name in PARTS}
                 case "spill":
-                    kept.save(made, Path(where))
-                    for run in kept.runs_inside(made, Path(where)):
+                    persistence.save(made, Path(where))
+                    for run in persistence.runs_inside(made, Path(where)):
                         run.let_go()
                     assert not any(run.bytes for run in made.runs)
             check(made, heads[part], there, part, need)

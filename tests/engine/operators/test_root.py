@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.engine.conform import Shape
 from headwater.engine.operators.derived import Derived
-from headwater.engine.pair import changes_of
-from headwater.engine.work import Work
+from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.work import Work
+from headwater.engine.windows.pairs import changes_of
 from headwater.model.change import Change, Transaction
-from headwater.model.keys import hash_row
+from headwater.model.encoding.key_encoding import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
-from headwater.sql.expr import ColumnRef
-from headwater.sql.relation import Aggregate, Group, Join, JoinKind, Relation, RelColumn, Scan
+from headwater.sql.ir.expr import ColumnRef
+from headwater.sql.ir.relation import Aggregate, Group, Join, JoinKind, Relation, RelColumn, Scan
 from tests.engine.operators.world import Folded, compare, deltas_of
 from tests.engine.world import batch_of
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.sets import SetsOperator, distinct, set_operator
-from headwater.engine.work import Work
+from headwater.engine.rows.batch import table_of
+from headwater.engine.rows.work import Work
 from headwater.model.value import Row, Type
-from headwater.sql.relation import RelColumn, SetKind, SetOperation
+from headwater.sql.ir.relation import RelColumn, SetKind, SetOperation
 from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, Update, batch, check, counted
 from tests.engine.world import FUZZ
 

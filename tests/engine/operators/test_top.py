@@ -6,15 +6,15 @@ from collections import Counter
 
 import pytest
 
-from headwater.engine.operators.batch import table_of
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.top import TopOperator
-from headwater.engine.work import Work
-from headwater.model.keys import encode_value
+from headwater.engine.rows.batch import table_of
+from headwater.engine.rows.work import Work
+from headwater.model.encoding.key_encoding import encode_value
 from headwater.model.limits import Limits
 from headwater.model.value import Row
-from headwater.sql.expr import OrderKey
-from headwater.sql.relation import Top
+from headwater.sql.ir.expr import OrderKey
+from headwater.sql.ir.relation import Top
 from tests.engine.operators.alone import LEFT, Bags, L, check, ref
 from tests.engine.world import FUZZ
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.operators.derived import Derived
-from headwater.engine.work import Work
+from headwater.engine.rows.work import Work
 from headwater.model.change import Transaction
 from headwater.model.value import Row
-from headwater.sql.relation import Relation
+from headwater.sql.ir.relation import Relation
 from tests.engine.operators.oracle import Oracle
 from tests.engine.operators.world import Folded, Relations, World, deltas_of, nodes, random_world, rows_of, shown
 from tests.engine.world import FUZZ, batch_of

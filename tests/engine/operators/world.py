@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from headwater.engine.delta import Delta
 from headwater.engine.operators.derived import Derived
+from headwater.engine.rows.delta import Delta
 from headwater.model.change import Transaction
-from headwater.model.keys import hash_row
+from headwater.model.encoding.key_encoding import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, from_array
-from headwater.sql.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
-from headwater.sql.relation import (
+from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
+from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,
     Exists,

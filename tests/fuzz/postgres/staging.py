@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headwater.model.errors import HeadwaterError
 from headwater.plan.planner import plan
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.fuzz.postgres.case import Case, Query, Transaction
 from tests.fuzz.postgres.oracle import possible, shown, undone
 from tests.fuzz.postgres.writers import Connection, acted, fill

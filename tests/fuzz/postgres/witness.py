@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.model.emission import Emission, State
 from headwater.plan.planner import effective_sql
-from headwater.plan.wholistic import has_order
+from headwater.plan.requery_whole import has_order
 from tests.fuzz.check import Report, Wrong
 from tests.fuzz.living import Watched
 from tests.fuzz.postgres.case import Query

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.support.postgres import VERSIONS, Postgres, Servers
 
 

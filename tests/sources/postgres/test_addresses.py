@@ -15,9 +15,9 @@ from headwater.gateway.server import Server
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.doctor import State
-from headwater.sources.postgres.doctor import PostgresDoctor
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.urls import shown
+from headwater.sources.postgres.doctor.doctor import PostgresDoctor
+from headwater.sources.postgres.source import PostgresSource
+from headwater.sources.registry import shown
 from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, WITH_TLS, Postgres, Servers
 from tests.support.processes import eventually

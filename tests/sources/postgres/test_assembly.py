@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres import assembly
-from headwater.sources.postgres.assembly import Assembly, Committed
-from headwater.sources.postgres.pgoutput import (
+from headwater.sources.postgres.wire import assembly
+from headwater.sources.postgres.wire.assembly import Assembly, Committed
+from headwater.sources.postgres.wire.pgoutput import (
     Begin,
     Commit,
     Emitted,

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from headwater.model.change import Transaction
+from headwater.sources.postgres import ddl_poll
 from headwater.sources.postgres import stream as streams
-from headwater.sources.postgres import watching
-from headwater.sources.postgres.announcing import TAGS, TRIGGER
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.catalog.event_trigger import TAGS, TRIGGER
+from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.source import Item, SchemaChange
 from tests.sources.replica import Replica, drained
 
@@ -49,14 +49,14 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What was asked of the catalog: a fingerprint, or all there is."""
     asked: list[str] = []
     for name in ("read_fingerprint", "read_shapes"):
-        ask = getattr(watching, name)
+        ask = getattr(ddl_poll, name)
 
         def counted(*given: Any, _name: str = name, _ask: Any = ask) -> Any:
             asked.append(_name)
             return _ask(*given)
 
-        monkeypatch.setattr(watching, name, counted)
-    monkeypatch.setattr(watching, "LOOK_S", 600.0)
+        monkeypatch.setattr(ddl_poll, name, counted)
+    monkeypatch.setattr(ddl_poll, "LOOK_S", 600.0)
     yield asked
 
 

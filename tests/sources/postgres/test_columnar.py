@@ -14,18 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.frame import decode_frame, encode_frames
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
+from headwater.model.columnar_changes import Part
 from headwater.model.errors import SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
-from headwater.model.stretch import Part
 from headwater.model.value import from_array
-from headwater.sources.postgres import assembly, stream
-from headwater.sources.postgres.captured import Captured
-from headwater.sources.postgres.keeping import Keeping
-from headwater.sources.postgres.pgoutput import (
+from headwater.pipeline.records.frame import decode_frame, encode_frames
+from headwater.sources.postgres import stream
+from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.server.connections import Sessions
+from headwater.sources.postgres.server.value_types import BUILT_IN
+from headwater.sources.postgres.stream import Slot, Stream
+from headwater.sources.postgres.wire import assembly
+from headwater.sources.postgres.wire.pgoutput import (
     UNCHANGED,
     Begin,
     Cells,
@@ -39,10 +43,7 @@ from headwater.sources.postgres.pgoutput import (
     Truncate,
     Update,
 )
-from headwater.sources.postgres.replication import Received
-from headwater.sources.postgres.sessions import Sessions
-from headwater.sources.postgres.stream import Slot, Stream
-from headwater.sources.postgres.types import BUILT_IN
+from headwater.sources.postgres.wire.replication import Received
 from headwater.sources.source import SchemaChange
 from tests.sources.postgres.written import written
 from tests.sources.replica import exact

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.source import SchemaChange
 from tests.sources.replica import Replica, drained
 
@@ -238,7 +238,7 @@ def test_ddl_is_heard_at_once_where_an_event_trigger_may_be(
     """With no look at the catalog but those that the trigger asks for."""
     replica = _started(source, db)
     drained(source, replica.position)
-    monkeypatch.setattr("headwater.sources.postgres.watching.LOOK_S", 1e6)
+    monkeypatch.setattr("headwater.sources.postgres.ddl_poll.LOOK_S", 1e6)
     source._watch._look_at_s = time.monotonic() + 1e6
     source._watch._found = None
     db.execute("ALTER TABLE t ADD COLUMN c int DEFAULT 1")

@@ -24,10 +24,10 @@ import psycopg
 import pytest
 
 from headwater.model.change import Change, Transaction
-from headwater.model.interval import Interval
-from headwater.model.natural import natural
+from headwater.model.encoding.python_values import natural
+from headwater.model.time.interval import Interval
 from headwater.model.verbatim import Verbatim
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import drained
 from tests.support.debezium import UNCHANGED, Told, following
 from tests.support.fuzz import MULTIPLIER

@@ -13,9 +13,9 @@ import pytest
 from headwater.cli import main
 from headwater.model.errors import SourceError
 from headwater.sources.doctor import Finding, Scope, State, is_well, mend_all
-from headwater.sources.postgres.doctor import PostgresDoctor
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.publishing import name_for
+from headwater.sources.postgres.catalog.publication import name_for
+from headwater.sources.postgres.doctor.doctor import PostgresDoctor
+from headwater.sources.postgres.source import PostgresSource
 from tests.support.postgres import VERSIONS, Postgres, Servers
 
 Db = psycopg.Connection[Any]

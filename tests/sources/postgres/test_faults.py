@@ -15,11 +15,11 @@ import pytest
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres import shelf
-from headwater.sources.postgres.lsn import parse_lsn
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.publishing import name_for
-from headwater.sources.postgres.shelf import DIRECTORY
+from headwater.sources.postgres.catalog.publication import name_for
+from headwater.sources.postgres.row_cache import durable as shelf
+from headwater.sources.postgres.row_cache.durable import DIRECTORY
+from headwater.sources.postgres.server.lsn import parse_lsn
+from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.source import Item, Lost, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings

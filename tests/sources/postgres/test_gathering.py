@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources.postgres.gathering import Piece, gathered, picked
-from headwater.sources.postgres.runs import ordered
+from headwater.sources.postgres.row_cache.gather import Piece, gathered, picked
+from headwater.sources.postgres.row_cache.runs import ordered
 from tests.support.fuzz import tries
 
 _VALUES: dict[pa.DataType, list[Any]] = {

@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.model.encoding.key_encoding import Uint64s
 from headwater.model.errors import SourceError
-from headwater.model.keys import Uint64s
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, to_array
-from headwater.sources.postgres import runs
-from headwater.sources.postgres.captured import Captured, Held
-from headwater.sources.postgres.keeping import Keeping
-from headwater.sources.postgres.runs import Keyed, run_of_rows
-from headwater.sources.postgres.shelf import worth_merging
+from headwater.sources.postgres.catalog.captured_table import Captured, Held
+from headwater.sources.postgres.row_cache import runs
+from headwater.sources.postgres.row_cache.durable import worth_merging
+from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.row_cache.runs import Keyed, run_of_rows
 from tests.support.fuzz import tries
 
 _ID, _A = Column("id", Type.INTEGER), Column("a", Type.TEXT)
@@ -164,7 +164,7 @@ def _write(keeping: Keeping, model: Model, chosen: list[tuple[Row, int]], step: 
 
 
 def test_a_seed_counts_equal_rows_over_all_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres.shelf.SEED_ROWS_MAX", 3)
+    monkeypatch.setattr("headwater.sources.postgres.row_cache.durable.SEED_ROWS_MAX", 3)
     keeping, keyed = Keeping(tmp_path), Keyed(KEYLESS)
     rows: list[Row] = [
         (Decimal("1"), 0.0),
@@ -229,7 +229,7 @@ def test_nothing_is_forgotten_that_could_not_be_settled(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("headwater.sources.postgres.shelf.write_checked", full)
+        patched.setattr("headwater.sources.postgres.row_cache.durable.write_checked", full)
         with pytest.raises(OSError, match="No space"):
             keeping.settle(model.position)
     _holds_all(keeping, before)

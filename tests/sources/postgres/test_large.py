@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from headwater.model.change import Transaction
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import Replica, drained
 from tests.support.processes import eventually
 

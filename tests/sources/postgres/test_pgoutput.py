@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.lsn import end_of_record, format_lsn, parse_lsn
-from headwater.sources.postgres.pgoutput import (
+from headwater.sources.postgres.server.lsn import end_of_record, format_lsn, parse_lsn
+from headwater.sources.postgres.wire.pgoutput import (
     UNCHANGED,
     Begin,
     Commit,

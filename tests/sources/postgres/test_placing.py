@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.sources.postgres import origin
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.placing import Recent, Seen
+from headwater.sources.postgres import source as origin
+from headwater.sources.postgres.source import PostgresSource
+from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
 
 Db = psycopg.Connection[Any]
 _LONG_S = 60.0

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from psycopg.types.range import Range as TheirRange
 
 from headwater.model.change import Transaction
-from headwater.model.interval import Interval
-from headwater.model.natural import Range, natural
+from headwater.model.encoding.python_values import Range, natural
+from headwater.model.time.interval import Interval
 from headwater.model.value import Row
-from headwater.sources.postgres.keeping import rows_of
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.row_cache.row_cache import rows_of
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import drained, exact
 from tests.support.fuzz import MULTIPLIER
 

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.sources.postgres.binding import bound
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.server.parameters import bound
+from headwater.sources.postgres.source import PostgresSource
 
 Db = psycopg.Connection[Any]
 

@@ -12,8 +12,8 @@ import pytest
 
 import headwater
 from headwater.model.errors import SourceError
-from headwater.sources.postgres import origin
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres import source as origin
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, Postgres
 from tests.support.processes import eventually

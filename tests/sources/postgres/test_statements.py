@@ -11,7 +11,7 @@ import pytest
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.origin import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import Replica, drained
 
 Db = psycopg.Connection[Any]
@@ -200,7 +200,7 @@ def test_capturing_waits_for_those_who_write_already(source: PostgresSource, db:
 
 
 def _writers_of(db: Db) -> dict[str, int | None]:
-    from headwater.sources.postgres.publishing import _writers
+    from headwater.sources.postgres.catalog.publication import _writers
 
     row = db.execute("SELECT 't'::regclass::oid::int8").fetchone()
     assert row is not None

@@ -10,8 +10,8 @@ import pytest
 
 from headwater.model.change import Transaction
 from headwater.model.value import Type
-from headwater.sources.postgres.origin import PostgresSource
-from headwater.sources.postgres.sessions import answered
+from headwater.sources.postgres.server.connections import answered
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import Replica, drained, exact
 
 Db = psycopg.Connection[Any]

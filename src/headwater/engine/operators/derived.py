@@ -13,25 +13,25 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headwater.durable import sync_directory
-from headwater.engine.budget import Budget
-from headwater.engine.conform import Shape, conform
-from headwater.engine.delta import Delta, merge
-from headwater.engine.operators import kept
-from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, Int64s, same, table_of
+from headwater.engine.operators.compile import Updates, base_tables, compiled
 from headwater.engine.operators.failures import Failure, Failures, Moment
-from headwater.engine.operators.group import FIRST_TX
-from headwater.engine.operators.identity import identity_of
-from headwater.engine.operators.kept import State
+from headwater.engine.operators.group.group import FIRST_TX
+from headwater.engine.operators.identity_columns import identity_of
 from headwater.engine.operators.lineage import lineage_of
-from headwater.engine.operators.root import Renames, Root
-from headwater.engine.operators.tree import Updates, base_tables, compiled
-from headwater.engine.spill import Inside
-from headwater.engine.work import Work
+from headwater.engine.operators.output import Renames, Root
+from headwater.engine.rows.batch import Batch, Int64s, same, table_of
+from headwater.engine.rows.conform import Shape, conform
+from headwater.engine.rows.delta import Delta, merge
+from headwater.engine.rows.work import Work
+from headwater.engine.state import persistence
+from headwater.engine.state.bag import Bag
+from headwater.engine.state.persistence import State
+from headwater.engine.state.spill import Inside
+from headwater.fs.atomic_write import sync_directory
+from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.sql.relation import Relation, columns_of
+from headwater.sql.ir.relation import Relation, columns_of
 
 
 class _Document(msgspec.Struct):
@@ -161,7 +161,7 @@ class Derived:
         return [state for operator in self._tree.operators() for state in operator.state()]
 
     def save(self, directory: Path) -> SavedDerived:
-        states = [kept.save(state, directory) for state in self._states()]
+        states = [persistence.save(state, directory) for state in self._states()]
         sync_directory(directory)
         failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
         document = _Document(states, failures)
@@ -169,14 +169,14 @@ class Derived:
 
     def inside(self, directory: Path) -> Iterator[Inside]:
         """What was saved and is in memory still."""
-        return (run for state in self._states() for run in kept.runs_inside(state, directory))
+        return (run for state in self._states() for run in persistence.runs_inside(state, directory))
 
     def restore(self, directory: Path, document: bytes) -> None:
         """Into a relation that was just made. It keeps its rows from here on if it did before."""
         read = msgspec.msgpack.decode(document, type=_Document)
         self._rows = Bag(self.table, self._counters) if len(read.states) > len(self._kept()) else None
         for state, files in zip(self._states(), read.states, strict=True):
-            kept.restore(state, directory, files)
+            persistence.restore(state, directory, files)
         self._failures.counts.update({Failure(reason, tuple(told)): count for reason, told, count in read.failures})
         for operator in self._tree.operators():
             operator.resume()

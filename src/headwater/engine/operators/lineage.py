@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from headwater.engine.operators.batch import table_of
-from headwater.engine.operators.condition import conjuncts, equation
-from headwater.sql.expr import ColumnRef, Expr, Output
-from headwater.sql.relation import (
+from headwater.engine.operators.join.condition import conjuncts, equation
+from headwater.engine.rows.batch import table_of
+from headwater.sql.ir.expr import ColumnRef, Expr, Output
+from headwater.sql.ir.relation import (
     Distinct,
     Exists,
     Filter,

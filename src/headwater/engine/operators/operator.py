@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headwater.engine.operators.batch import Batch
-from headwater.engine.operators.kept import State
+from headwater.engine.rows.batch import Batch
+from headwater.engine.state.persistence import State
 from headwater.model.schema import Table
 
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, Int64s, identified, nothing, table_of, together
-from headwater.engine.operators.hashing import key_hash
-from headwater.engine.operators.kept import State
-from headwater.engine.operators.linear import UnionAllOperator
-from headwater.engine.operators.tally import Tally, timeline
-from headwater.engine.work import Work
-from headwater.model.keys import Uint64s
+from headwater.engine.operators.stateless import UnionAllOperator
+from headwater.engine.rows.batch import Batch, Int64s, identified, nothing, table_of, together
+from headwater.engine.rows.hashing import key_hash
+from headwater.engine.rows.work import Work
+from headwater.engine.state.bag import Bag
+from headwater.engine.state.persistence import State
+from headwater.engine.state.tally import Tally, timeline
+from headwater.model.encoding.key_encoding import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import ALIKE, Type
-from headwater.sql.relation import SetOperation
+from headwater.sql.ir.relation import SetOperation
 
 Times = Callable[[Int64s], Int64s]  # counts of each input (n × inputs) → times in the result
 

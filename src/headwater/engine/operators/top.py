@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.expression import Expressions
-from headwater.engine.operators.bag import Bag
-from headwater.engine.operators.batch import Batch, at_once, firsts, nothing, together
+from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.head import Head
-from headwater.engine.operators.kept import State
-from headwater.engine.operators.places import Part, Placed, Places, Times
-from headwater.engine.work import Work
-from headwater.model.keys import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
+from headwater.engine.rows.batch import Batch, at_once, firsts, nothing, together
+from headwater.engine.rows.work import Work
+from headwater.engine.state.bag import Bag
+from headwater.engine.state.ordered_keys import Part, Placed, Places, Times
+from headwater.engine.state.ordered_keys_head import Head
+from headwater.engine.state.persistence import State
+from headwater.model.encoding.key_encoding import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
-from headwater.sql.expr import ColumnRef
-from headwater.sql.relation import Top
+from headwater.sql.ir.expr import ColumnRef
+from headwater.sql.ir.relation import Top
 
 _NAME_BYTES = _ID_BYTES = 8
 

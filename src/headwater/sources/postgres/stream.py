@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headwater.model.change import Transaction
+from headwater.model.columnar_changes import among
 from headwater.model.errors import SourceError
-from headwater.model.stretch import among
-from headwater.sources.postgres.announcing import PREFIX
-from headwater.sources.postgres.assembly import PLAIN_MIN, Assembly, Committed
-from headwater.sources.postgres.columnar import Odd
-from headwater.sources.postgres.keeping import LOOK_AHEAD_MIN, Keeping
-from headwater.sources.postgres.pgoutput import Emitted
-from headwater.sources.postgres.placing import Recent, Seen
-from headwater.sources.postgres.plain import Plain
-from headwater.sources.postgres.replication import Received, Replication
-from headwater.sources.postgres.sessions import Connection, Sessions
-from headwater.sources.postgres.translating import Look, Translation, in_shape
+from headwater.sources.postgres.catalog.event_trigger import PREFIX
+from headwater.sources.postgres.decode.columnar import Odd
+from headwater.sources.postgres.decode.row_wise import Look, Translation, in_shape
+from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, Keeping
+from headwater.sources.postgres.server.connections import Connection, Sessions
+from headwater.sources.postgres.wire.assembly import PLAIN_MIN, Assembly, Committed
+from headwater.sources.postgres.wire.pgoutput import Emitted
+from headwater.sources.postgres.wire.replication import Received, Replication
+from headwater.sources.postgres.wire.simple_transactions import Plain
+from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
 from headwater.sources.source import Item, SchemaChange
 
 ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away

@@ -1,0 +1,301 @@
+"""PostgreSQL as a `Dialect`: names, order, aggregates and frames. Never evaluates a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres as Reader
+from sqlglot.tokenizer_core import Token
+
+from headwater.dialects.postgres.bind.operators import bind, coerced, compare, settled
+from headwater.dialects.postgres.bind.ordered_aggregates import COLLECTING, arranged, collected, taken
+from headwater.dialects.postgres.bind.values_clause import listed
+from headwater.dialects.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
+from headwater.dialects.postgres.literals.array_text import array_text
+from headwater.dialects.postgres.types.bpchar import as_text, is_padded
+from headwater.dialects.postgres.types.kinds import (
+    BOOLEAN,
+    DEFAULT,
+    PLAIN,
+    REALS,
+    SPELLINGS,
+    common_kind,
+    is_enum,
+    is_integer,
+    is_plain,
+    is_text,
+    kind_of,
+    kind_of_column,
+)
+from headwater.dialects.postgres.types.numeric import has_scale, is_numeric, scale_of, scaled
+from headwater.dialects.postgres.writer import PostgresWriter, written
+from headwater.dialects.sqlite.grammar import Span
+from headwater.dialects.sqlite.operators import bind_expr
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.schema import Column, Table
+from headwater.model.value import Row, Type, Value
+from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.order_by import Term
+from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.expr import Call, Cast, Const, Expr, OrderKey
+from headwater.sql.ir.relation import RelColumn
+from headwater.sql.syntax.parameters import Params
+from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.writer import Writer
+
+_SUMS = ("int2", "int4")
+_TRUTHS = ("bool_and", "bool_or", "every")
+_AGGREGATES = frozenset({"avg", "count", "max", "min", "sum", *_TRUTHS, *COLLECTING})
+_UNSIGNED = Const(0.0, Type.REAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    name: str = "postgres"
+    has_plain: bool = False
+    takes_first: bool = False
+    aggregates: frozenset[str] = _AGGREGATES
+
+    # Reading
+
+    def tokens(self, sql: str) -> list[Token]:
+        """With a blank behind it: sqlglot takes a last `''` for an open string where a `$1` stands before it."""
+        return Reader().tokenize(f"{sql} ")
+
+    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
+        tree = PostgresStatement(dialect=Reader()).statement(tokens, sql)
+        refuse_alike(tree, sql)
+        spell_constant_conditions(tree, sql)
+        return tree
+
+    def given(self, value: Any, sql: str, at: Span | None) -> Const:
+        """As text that is read by the type PostgreSQL expects there."""
+        match value:
+            case None:
+                return Const(None, None)
+            case bool():
+                return Const("true" if value else "false", Type.TEXT)
+            case float():
+                return Const(repr(value), Type.TEXT)
+            case str() if "\0" in value:
+                raise SqlError("PostgreSQL has no text with a NUL in it", sql=sql, at=at)
+            case bytes():
+                return Const(f"\\x{value.hex()}", Type.TEXT)
+            case list() | tuple():
+                return Const(array_text([self.given(each, sql, at).value for each in value]), Type.TEXT)
+            case dict():
+                return Const(json.dumps(value), Type.TEXT)
+            case _:
+                return Const(str(value), Type.TEXT)
+
+    # Names
+
+    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+        schema = node.db or "public"
+        name = node.name if schema == "public" else f"{schema}.{node.name}"
+        found = tables.get(name.lower())
+        if found is None or found.name != name:
+            return None
+        root = node.root()
+        refuse_alike(root, "", found.names)
+        node.set("db", exp.to_identifier(schema, quoted=True))
+        return found
+
+    def result_name(self, node: exp.Expr, expr: Expr) -> str:
+        return _result_name(node) or "?column?"
+
+    def sees_alias(self, node: exp.Column) -> bool:
+        """Only where the name stands alone in GROUP BY or ORDER BY."""
+        return isinstance(node.parent, exp.Group | exp.Ordered)
+
+    def sorts_by_result(self, item: exp.Expr) -> str | None:
+        return item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else None
+
+    # Expressions
+
+    def bind(self, scope: Scope, node: exp.Expr) -> Bound:
+        return bind(scope, node)
+
+    def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
+        return Bound(settled(bind(scope, node).expr))
+
+    def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+        return compare(scope, name, left, right, at)
+
+    def collated(self, scope: Scope, inner: Callable[[], Bound], node: exp.Collate) -> Bound | None:
+        return None
+
+    def marked(self, column: RelColumn) -> Bound:
+        return Bound(Call("=", (reference(column), Const(1, Type.INTEGER)), BOOLEAN))
+
+    # Types
+
+    def scanned(self, column: Column) -> tuple[str, str]:
+        return kind_of_column(column), "BINARY"
+
+    def affinity(self, expr: Expr) -> str:
+        return kind_of(expr)
+
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
+        kind = common_kind([left, right])
+        if kind is None or left.type is not right.type or kind_of(left) == "unknown" or kind_of(right) == "unknown":
+            return None
+        return left.type, kind
+
+    def looks_alike(self, bound: Bound) -> bool:
+        return is_plain(kind_of(bound.expr))
+
+    def _counts_once(self, bound: Bound) -> bool:
+        kind = kind_of(bound.expr)
+        return self.looks_alike(bound) or is_numeric(kind) or kind in REALS
+
+    def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
+        """Which zero is the least or the largest PostgreSQL leaves open: it is shown without a sign."""
+        if node.name not in ("min", "max") or kind_of(args[0].expr) != "float8":
+            return taken(scope, node, args)
+        match args[0].expr:
+            case Call(name="float8 +", args=(_, other)) if other == _UNSIGNED:
+                return args
+        arg = node.expressions[0]
+        arg.replace(exp.Add(this=arg.copy(), expression=exp.Literal.number("0.0")))
+        return [Bound(Call("float8 +", (args[0].expr, _UNSIGNED), Type.REAL))]
+
+    def arranged(
+        self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound], rows: tuple[OrderKey, ...]
+    ) -> tuple[OrderKey, ...]:
+        return arranged(scope, node, args)
+
+    def orders(self, bound: Bound) -> bool:
+        kind = kind_of(bound.expr)
+        return kind in PLAIN or has_scale(kind)
+
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
+        name, kind = node.name, kind_of(args[0].expr) if args else ""
+        distinct = bool(node.args.get("distinct"))
+        if name == "count" and not (distinct and not self._counts_once(args[0])):
+            return Type.INTEGER, "int8"
+        if name in _TRUTHS and kind == "bool":
+            return Type.BOOLEAN, "bool"
+        if name == "sum" and kind in _SUMS:
+            return Type.INTEGER, "int8"
+        if name in ("min", "max") and kind in PLAIN - {"bool", "uuid", "bytea"} and args[0].expr.type is not None:
+            return args[0].expr.type, kind
+        found = collected(node, args) if name in COLLECTING else _aggregated(name, kind, distinct)
+        if found is not None:
+            return found
+        told = kind.removeprefix("other ")
+        raise scope.refusal(f"the aggregate {name}({told}) is not supported yet", span(node), "the origin computes it")
+
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+        return listed(scope, rows)
+
+    # Order and frame
+
+    def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey:
+        descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+        bound = Bound(as_text(bound.expr, kind_of(bound.expr)))
+        kind = kind_of(bound.expr)
+        if kind not in PLAIN | {"interval", *REALS} and not is_numeric(kind):
+            raise _unordered(scope, kind, span(ordered))
+        return OrderKey(bound.expr, descending, nulls_first)
+
+    def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
+        """By its bytes, or those of its text: any order will do that is the same here and there."""
+        kind, expr = kind_of(bound.expr), bound.expr
+        if kind in PLAIN or has_scale(kind):
+            return Term(OrderKey(expr), node)
+        if expr.type is not Type.TEXT and not (is_numeric(kind) or kind in REALS):
+            raise _unordered(scope, kind, at)
+        text = node if is_text(kind) else exp.Cast(this=node, to=exp.Var(this="text"))
+        return Term(OrderKey(_by_bytes(expr, kind)), exp.Collate(this=text, expression=_C.copy()))
+
+    def finer(self, node: exp.Expr, bound: Bound) -> list[Term]:
+        return []
+
+    def count(self, scope: Scope, node: exp.Expr, word: str) -> int | None:
+        nothing = replace(scope, sources=(), shared={}, spelled={}, outer=None)
+        value = coerced(scope, bind_expr(nothing, node).expr, "int8", span(node))
+        if isinstance(value, Const) and value.value is None:
+            return None
+        if not isinstance(value, Const) or not isinstance(value.value, int) or value.value < 0:
+            raise scope.refusal(f"{word} takes a number that is not negative", span(node))
+        return value.value
+
+    # Writing
+
+    def write(self, value: Value) -> str:
+        return written(value)
+
+    def all_rows(self) -> str:
+        return "NULL"
+
+    def writer(self, params: Params) -> Writer:
+        return PostgresWriter(params)
+
+
+def _by_bytes(expr: Expr, kind: str) -> Expr:
+    """What `CAST(… AS text) COLLATE "C"` is bound as."""
+    if not is_text(kind):
+        expr = as_text(expr, kind) if is_padded(kind) else Cast(expr, DEFAULT, Type.TEXT)
+    return expr if kind_of(expr) == "text" else Cast(expr, "text", Type.TEXT)
+
+
+def _aggregated(name: str, kind: str, distinct: bool) -> tuple[Type, str] | None:
+    """Of numbers. Which of 1.0 and 1.00 is the larger, or counts once, PostgreSQL leaves open."""
+    if kind == "float8" and (name in ("min", "max") or (name in ("sum", "avg") and not distinct)):
+        return Type.REAL, kind
+    if not (is_integer(kind) or is_numeric(kind)):
+        return None
+    if name in ("min", "max"):
+        return (Type.NUMERIC, kind) if has_scale(kind) else None
+    if distinct and is_numeric(kind) and not has_scale(kind):
+        return None
+    return {"sum": (Type.NUMERIC, scaled(scale_of(kind))), "avg": (Type.NUMERIC, "numeric")}.get(name)
+
+
+_C = exp.Identifier(this="C", quoted=True)
+
+
+def _unordered(scope: Scope, kind: str, at: Span | None) -> UnsupportedQuery:
+    if is_text(kind):
+        collation = kind.removeprefix("text collate ")
+        return scope.refusal(
+            f"only PostgreSQL knows the order of the collation {collation}", at, 'add COLLATE "C" to order by bytes'
+        )
+    if is_enum(kind):
+        return scope.refusal(
+            "only PostgreSQL knows the order of an enum", at, "CAST it to text to order by its letters"
+        )
+    return scope.refusal(f"ordering by {kind.removeprefix('other ')} is not supported yet", at)
+
+
+def _result_name(node: exp.Expr) -> str | None:
+    """As PostgreSQL names a column that nobody named."""
+    match node:
+        case exp.Column() | exp.Anonymous():
+            return str(node.name)
+        case exp.Cast():
+            return _result_name(node.this) or SPELLINGS.get(node.args["to"].name, node.args["to"].name)
+        case exp.Collate():
+            return _result_name(node.this)
+        case exp.AtTimeZone():
+            return "timezone"
+        case exp.Case():
+            default = node.args.get("default")
+            return (_result_name(default) if isinstance(default, exp.Column) else None) or "case"
+        case exp.Boolean():
+            return "bool"
+        case exp.Exists():
+            return "exists"
+        case exp.Subquery() if isinstance(node.this, exp.Select):
+            item = node.this.expressions[0]
+            return item.alias or _result_name(item)
+        case _:
+            return None
+
+
+POSTGRES = Postgres()

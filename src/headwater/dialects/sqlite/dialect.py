@@ -1,0 +1,243 @@
+"""SQLite's dialect: its grammar, its binding rules, its affinities. Never evaluates a row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.sqlite import SQLite as Reader
+from sqlglot.tokenizer_core import Token
+
+from headwater.dialects.sqlite import affinity as types
+from headwater.dialects.sqlite import literals
+from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
+from headwater.dialects.sqlite.grammar import Span
+from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
+from headwater.dialects.sqlite.render import render
+from headwater.dialects.sqlite.statement import Statement
+from headwater.model.errors import SqlError
+from headwater.model.schema import Column, Table
+from headwater.model.value import Row, Type, Value, type_of
+from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.order_by import Term
+from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey
+from headwater.sql.ir.relation import RelColumn
+from headwater.sql.syntax.parameters import Params, to_value
+from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.writer import Writer
+
+_NUMBERS = (Type.INTEGER, Type.REAL, None)
+_AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "total"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sqlite:
+    name: str = "sqlite"
+    has_plain: bool = True
+    takes_first: bool = True
+    aggregates: frozenset[str] = _AGGREGATES
+
+    # Reading
+
+    def tokens(self, sql: str) -> list[Token]:
+        return Reader().tokenize(sql)
+
+    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
+        return Statement(dialect=Reader()).statement(tokens, sql)
+
+    def given(self, value: Any, sql: str, at: Span | None) -> Const:
+        bound = to_value(value, sql, at)
+        return Const(bound, type_of(bound))
+
+    # Names
+
+    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+        if node.db and node.db.lower() != "main":
+            return None
+        found = tables.get(node.name.lower())
+        if found is not None:
+            node.set("db", None)
+            node.set("this", exp.to_identifier(found.name, quoted=True))
+        return found
+
+    def result_name(self, node: exp.Expr, expr: Expr) -> str:
+        """A column's own name, else the text as written. What USING coalesced is no column, whatever it looks like."""
+        is_column = isinstance(node, exp.Column) and isinstance(expr, ColumnRef)
+        return node.name if is_column else str(node.meta.get("text"))
+
+    def sees_alias(self, node: exp.Column) -> bool:
+        return True
+
+    def sorts_by_result(self, item: exp.Expr) -> str | None:
+        """Only names given with AS."""
+        return item.alias if isinstance(item, exp.Alias) else None
+
+    # Expressions
+
+    def bind(self, scope: Scope, node: exp.Expr) -> Bound:
+        return bind_as_sqlite(scope, node)
+
+    def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
+        return bind_as_sqlite(scope, node)
+
+    def collated(self, scope: Scope, inner: Callable[[], Bound], node: exp.Collate) -> Bound | None:
+        named = bind_expr(scope, exp.Collate(this=exp.Null(), expression=node.expression.copy()))
+        return Bound(inner().expr, named.collating)
+
+    def compare(self, scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
+        return compare_as_sqlite(scope, name, left, right, at)
+
+    def marked(self, column: RelColumn) -> Bound:
+        return Bound(reference(column))
+
+    # Types
+
+    def scanned(self, column: Column) -> tuple[str, str]:
+        return declared_affinity(column.declared), column.collation.upper()
+
+    def affinity(self, expr: Expr) -> str:
+        """One that was computed has none: for text and blobs that is BLOB's."""
+        own = types.affinity(expr)
+        if own is not None:
+            return own
+        return "BLOB" if (expr.type or Type.INTEGER) in (Type.TEXT, Type.BLOB) else ""
+
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
+        """How the column compares outside, SQLite leaves open where its sides differ."""
+        found = common_type([left.type, right.type])
+        if found is Type.ANY and not left.type is right.type is Type.ANY:
+            return None
+        affinities = {types.affinity(side) for side in (left, right) if side != Const(None, None)}
+        if len(affinities) > 1:
+            return found, None
+        own = affinities.pop() if affinities else None
+        return found, self.affinity(Const(None, found)) if own is None else own
+
+    def looks_alike(self, bound: Bound) -> bool:
+        collation = bound.collating.name or "BINARY"
+        return bound.expr.type is not Type.ANY and (bound.expr.type is not Type.TEXT or collation == "BINARY")
+
+    def aggregated(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
+        return args
+
+    def orders(self, bound: Bound) -> bool:
+        return True
+
+    def arranged(
+        self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound], rows: tuple[OrderKey, ...]
+    ) -> tuple[OrderKey, ...]:
+        """group_concat takes rows as they come: of one table, in the order of its key."""
+        if node.name.lower() != "group_concat":
+            return ()
+        if scope.outer is not None:
+            # SQLite may read the rows by an index of its own making, whatever order they were put in.
+            raise scope.refusal(
+                "group_concat() in a subquery has no certain order", span(node), "write it as a join with a group"
+            )
+        if not rows or node.args.get("distinct"):
+            raise scope.refusal(
+                "group_concat() over joins, groups or DISTINCT has no certain order",
+                span(node),
+                "concatenate the rows of one table",
+            )
+        return rows
+
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
+        name = node.name.lower()
+        type = args[0].expr.type if args else None
+        if name in ("sum", "avg", "total") and type not in _NUMBERS:
+            raise scope.refusal(f"{name}() of what is no number is not supported yet", span(node), "CAST it to REAL")
+        if name in ("min", "max") and not self.looks_alike(args[0]):
+            raise scope.refusal(
+                f"{name}() of values that are equal and yet look different has no one answer",
+                span(node),
+                "add COLLATE BINARY, or CAST to one type",
+            )
+        result = _result(name, type)
+        return result, "BLOB" if result in (Type.TEXT, Type.BLOB) else ""
+
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+        values = [tuple(_constant(scope, node) for node in row) for row in rows]
+        found = [common_type(map(type_of, column)) for column in zip(*values, strict=True)]
+        return [(type or Type.INTEGER, self.affinity(Const(None, type))) for type in found], values
+
+    # Order and frame
+
+    def order_key(self, scope: Scope, ordered: exp.Ordered, bound: Bound) -> OrderKey:
+        collation = bound.collating.name or "BINARY"
+        if collation not in COLLATIONS:
+            raise scope.refusal(
+                f"the collation {collation} is not supported yet", span(ordered), "add COLLATE BINARY or COLLATE NOCASE"
+            )
+        return OrderKey(bound.expr, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")), collation)
+
+    def tie(self, scope: Scope, name: str, node: exp.Expr, bound: Bound, at: Span | None) -> Term:
+        collation = bound.collating.name or "BINARY"
+        if collation not in COLLATIONS:
+            raise scope.refusal(
+                f"the column {name} is collated {collation}, which is not supported yet",
+                at,
+                "leave out ORDER BY and LIMIT",
+            )
+        return Term(OrderKey(bound.expr, collation=collation), node)
+
+    def finer(self, node: exp.Expr, bound: Bound) -> list[Term]:
+        terms = []
+        if (bound.collating.name or "BINARY") != "BINARY":
+            binary = exp.Collate(this=node.copy(), expression=exp.to_identifier("BINARY"))
+            terms.append(Term(OrderKey(bound.expr), binary))
+        if bound.expr.type is Type.ANY:
+            typeof = exp.Anonymous(this="typeof", expressions=[node.copy()])
+            terms.append(Term(OrderKey(Call("typeof", (bound.expr,), Type.TEXT)), typeof))
+        return terms
+
+    def count(self, scope: Scope, node: exp.Expr, word: str) -> int | None:
+        """A negative limit is none."""
+        nothing = replace(scope, sources=(), shared={}, spelled={}, outer=None)
+        expr = bind_expr(nothing, node).expr
+        try:
+            value: Value = literals.with_affinity(literals.evaluate(render(expr)), "NUMERIC")
+        except sqlite3.Error as error:
+            raise scope.error(f"{word}: {error}", span(node)) from None
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63:
+            value = int(value)
+        if not isinstance(value, int):
+            raise scope.error(f"expected an integer for {word}, found {literals.write(value)}", span(node))
+        return value if value >= 0 else None
+
+    # Writing
+
+    def write(self, value: Value) -> str:
+        return literals.write(value)
+
+    def all_rows(self) -> str:
+        return "-1"
+
+    def writer(self, params: Params) -> Writer:
+        return Writer(params)
+
+
+def _constant(scope: Scope, node: exp.Expr) -> Value:
+    try:
+        return literals.evaluate(render(bind_expr(scope, node).expr))
+    except sqlite3.Error as error:
+        raise SqlError(str(error), sql=scope.sql, at=span(node)) from None
+
+
+def _result(name: str, type: Type | None) -> Type:
+    match name:
+        case "count":
+            return Type.INTEGER
+        case "avg" | "total":
+            return Type.REAL
+        case "group_concat":
+            return Type.TEXT
+        case _:
+            return type or Type.INTEGER
+
+
+SQLITE = Sqlite()

@@ -1,0 +1,115 @@
+"""Expressions evaluated by SQLite itself, in memory: exact by construction, and the fastest way for a few rows.
+
+The rows go into a scratch table whose columns have the origin's affinity and collation; the rendered expressions are
+selected from it. It never opens a file and keeps no row between two calls.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.dialects.sqlite.functions import FORMATS
+from headwater.dialects.sqlite.render import render
+from headwater.model.budget import weighed
+from headwater.model.limits import DEFAULT
+from headwater.model.schema import Table
+from headwater.model.value import Row, from_array
+from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.ir.walk import children
+
+_AFFINITIES = ("INTEGER", "REAL", "NUMERIC", "TEXT", "BLOB")
+_COLLATIONS = ("BINARY", "NOCASE", "RTRIM")
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A row of values per row of input; `failed` says why some have none."""
+
+    rows: list[Row]
+    failed: dict[int, str]
+
+
+class SqliteKernel:
+    """Evaluates `exprs` side by side. A row that makes SQLite raise fails alone."""
+
+    def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
+        used = {ref.name: ref for expr in exprs for ref in columns_of(expr)}
+        refs = list(used.values())
+        self._places = [table.index(ref.name) for ref in refs]
+        self._types = [table.columns[place].type for place in self._places]
+        self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs) or 'empty'})"
+        self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
+        self._exprs, self._select = exprs, ""
+        self._connection: sqlite3.Connection | None = None
+
+    def select(self, batch: pa.RecordBatch) -> Selected:
+        columns = [from_array(batch.column(place), type) for place, type in zip(self._places, self._types, strict=True)]
+        connection = self._connected()
+        connection.executemany(self._insert, zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+        try:
+            return Selected(weighed(connection.execute(self._select)), {})
+        except sqlite3.Error:
+            return self._one_by_one(connection, batch.num_rows)
+        finally:
+            connection.execute("DELETE FROM scratch")
+
+    def _one_by_one(self, connection: sqlite3.Connection, count: int) -> Selected:
+        failed: dict[int, str] = {}
+
+        def one(place: int) -> Row:
+            try:
+                return connection.execute(f"{self._select} WHERE rowid = ?", (place + 1,)).fetchone()  # type: ignore[no-any-return]
+            except sqlite3.Error as error:
+                failed[place] = str(error)
+                return ()
+
+        return Selected(weighed(map(one, range(count))), failed)
+
+    def _connected(self) -> sqlite3.Connection:
+        """Opened at first use: most templates see few rows, or only rows that have a kernel."""
+        if self._connection is None:
+            self._select = f"SELECT {', '.join(map(render, self._exprs))} FROM scratch"
+            self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            if not any(map(_formats, self._exprs)):  # at the limit of a length, it alone gives NULL and no error
+                self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
+            self._connection.execute("PRAGMA journal_mode = OFF")
+            self._connection.execute(self._create)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    __del__ = close
+
+
+def columns_of(expr: Expr) -> list[ColumnRef]:
+    """Every column an expression reads, in order of appearance."""
+    match expr:
+        case ColumnRef():
+            return [expr]
+        case Const():
+            return []
+        case Call(args=args):
+            return [ref for arg in args for ref in columns_of(arg)]
+        case Case(whens=whens, default=default):
+            parts = [part for when in whens for part in when]
+            return [ref for part in [*parts, default] for ref in columns_of(part)]
+        case Cast(arg=arg):
+            return columns_of(arg)
+
+
+def _formats(expr: Expr) -> bool:
+    return (isinstance(expr, Call) and expr.name in FORMATS) or any(map(_formats, children(expr)))
+
+
+def _declared(ref: ColumnRef) -> str:
+    affinity = ref.affinity if ref.affinity in _AFFINITIES else "BLOB"
+    collation = ref.collation if ref.collation in _COLLATIONS else "BINARY"
+    quoted = ref.name.replace('"', '""')
+    return f'"{quoted}" {affinity} COLLATE {collation}'

@@ -1,0 +1,268 @@
+"""SQLite's grammar of SELECT: clauses, joins, compound queries, WITH and VALUES, on the grammar of expressions.
+
+FROM is a tree of `Joined`, left-deep as SQLite reads it. Names are not resolved here, nothing is typed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headwater.dialects.sqlite.grammar import NEVER_ALIAS, OR, Expressions
+from headwater.sql.syntax.suggestions import words
+
+_JOIN_WORDS = words("NATURAL LEFT RIGHT FULL OUTER INNER CROSS")
+_NEVER_TABLE_ALIAS = NEVER_ALIAS - words("GLOB LIKE MATCH REGEXP")
+_COMPOUNDS: dict[str, type[exp.SetOperation]] = {
+    "UNION": exp.Union,
+    "INTERSECT": exp.Intersect,
+    "EXCEPT": exp.Except,
+}
+_SIDES = {"LEFT": {"left"}, "RIGHT": {"right"}, "FULL": {"left", "right"}}
+_KINDS = {
+    frozenset[str](): "inner",
+    frozenset({"left"}): "left",
+    frozenset({"right"}): "right",
+    frozenset({"left", "right"}): "full",
+}
+
+
+class Joined(exp.Expression):
+    """Two sides of FROM. `kind` is inner, left, right or full; `using` a list of identifiers."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expression": True,
+        "kind": True,
+        "natural": False,
+        "using": False,
+        "on": False,
+    }
+
+
+class Statement(Expressions):
+    """The clauses of a query in SQLite's order."""
+
+    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
+        tree = self._parse(type(self)._query, tokens, sql)[0]  # type: ignore[arg-type]
+        assert isinstance(tree, exp.Expr)
+        return tree
+
+    def _query(self) -> exp.Expr:
+        """WITH, cores between set operators, then ORDER BY and LIMIT of the whole."""
+        first = self._curr
+        tables = self._with() if self._operator() == "WITH" else None
+        query = self._core()
+        while self._operator() in _COMPOUNDS:
+            node = _COMPOUNDS[self._operator()]
+            self._advance()
+            every = bool(self._match(TokenType.ALL)) if node is exp.Union else False
+            query = self._placed(node(this=query, expression=self._core(), distinct=not every), first)
+        if isinstance(query.args.get("expression", query), exp.Values):
+            return self._bare(query, tables)
+        order = exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
+        limit, offset = self._frame() if self._match(TokenType.LIMIT) else (None, None)
+        for name, clause in (("with_", tables), ("order", order), ("limit", limit), ("offset", offset)):
+            query.set(name, clause)
+        return query
+
+    def _bare(self, query: exp.Expr, tables: exp.With | None) -> exp.Expr:
+        """SQLite takes no ORDER BY or LIMIT after VALUES."""
+        if self._curr and self._curr.token_type in (TokenType.ORDER_BY, TokenType.LIMIT):
+            self.raise_error("")
+        query.set("with_", tables)
+        return query
+
+    def _core(self) -> exp.Expr:
+        if self._operator() == "VALUES":
+            return self._values()
+        if self._operator() != "SELECT":
+            self.raise_error("expected SELECT")
+        return self._select()
+
+    def _select(self) -> exp.Select:
+        first = self._curr
+        self._advance()
+        distinct = exp.Distinct() if self._match(TokenType.DISTINCT) else None
+        if distinct is None:
+            self._match(TokenType.ALL)
+        columns = self._parse_csv(self._result_column)
+        source = self._from() if self._match(TokenType.FROM) else None
+        where = exp.Where(this=self._tier(OR)) if self._match(TokenType.WHERE) else None
+        group = (
+            exp.Group(expressions=self._parse_csv(lambda: self._tier(OR))) if self._match(TokenType.GROUP_BY) else None
+        )
+        having = exp.Having(this=self._tier(OR)) if self._match(TokenType.HAVING) else None
+        if self._match(TokenType.WINDOW, advance=False):
+            raise self._unsupported("WINDOW is", self._curr, "subscribe to the rows and group them in the application")
+        select = exp.Select(
+            expressions=columns, distinct=distinct, from_=source, where=where, group=group, having=having
+        )
+        return select.update_positions(first)
+
+    def _values(self) -> exp.Values:
+        first = self._curr
+        self._advance()
+        return self._placed(exp.Values(expressions=self._parse_csv(self._row)), first)
+
+    def _row(self) -> exp.Tuple:
+        self._expect(TokenType.L_PAREN, "( after VALUES")
+        row = exp.Tuple(expressions=self._parse_csv(lambda: self._tier(OR)))
+        self._expect(TokenType.R_PAREN, ")")
+        return row
+
+    # WITH
+
+    def _with(self) -> exp.With:
+        self._advance()
+        self._match_text_seq("RECURSIVE")
+        return exp.With(expressions=self._parse_csv(self._common_table))
+
+    def _common_table(self) -> exp.CTE:
+        first, name = self._curr, self._name("a name after WITH")
+        columns = []
+        if self._match(TokenType.L_PAREN):
+            columns = self._parse_csv(lambda: self._name("a column"))
+            self._expect(TokenType.R_PAREN, ")")
+        self._expect(TokenType.ALIAS, "AS")
+        self._match_text_seq("NOT")
+        self._match_text_seq("MATERIALIZED")
+        opened = self._curr
+        self._expect(TokenType.L_PAREN, "( after AS")
+        if not self._starts_query():
+            self.raise_error("expected SELECT")
+        query = self._subquery(opened).this
+        return self._placed(exp.CTE(this=query, alias=exp.TableAlias(this=name, columns=columns)), first)
+
+    # The result columns
+
+    def _result_column(self) -> exp.Expr:
+        first = self._curr
+        if self._match(TokenType.STAR):
+            return self._placed(exp.Star(), first)
+        if self._word(first) and self._next.text == "." and self._peek(2).token_type == TokenType.STAR:
+            self._advance(3)
+            name = exp.to_identifier(self._spelling(first), quoted=True).update_positions(first)
+            return self._placed(exp.Column(this=exp.Star(), table=name), first)
+        this = self._tier(OR)
+        # SQLite names an unaliased column by all the text up to the next token, comments included.
+        this.meta["text"] = self.sql[first.start : self._curr.start if self._curr else None].strip()
+        alias = self._alias(NEVER_ALIAS)
+        return exp.Alias(this=this, alias=alias) if alias else this
+
+    def _alias(self, never: frozenset[str]) -> exp.Identifier | None:
+        """`AS name`, or the name alone where no keyword could be meant."""
+        written = self._match(TokenType.ALIAS)
+        token = self._curr
+        named = bool(token) and (token.token_type == TokenType.STRING or self._word(token))
+        if not written and (not named or self._operator() in never):
+            return None
+        if not named:
+            self.raise_error("expected a name after AS")
+        self._advance()
+        return exp.to_identifier(token.text, quoted=True).update_positions(token)
+
+    # FROM
+
+    def _from(self) -> exp.Expr:
+        first, left = self._curr, self._source()
+        while True:
+            found = self._join_operator()
+            if found is None:
+                return left
+            kind, natural = found
+            right = self._source()
+            on, using = self._join_condition()
+            joined = Joined(this=left, expression=right, kind=kind, natural=natural, on=on, using=using)
+            left = self._placed(joined, first)
+
+    def _join_operator(self) -> tuple[str, bool] | None:
+        """The kind of join that comes next, and whether it is NATURAL."""
+        first = self._curr
+        if self._operator() == "," and self._next:
+            self._advance()
+            return "inner", False
+        found = []
+        while self._operator() in _JOIN_WORDS:
+            found.append(self._operator())
+            self._advance()
+        if not found and self._operator() != "JOIN":
+            return None
+        if self._operator() != "JOIN":
+            self.raise_error("expected JOIN")
+        self._advance()
+        return self._kind(set(found), first), "NATURAL" in found
+
+    def _kind(self, found: set[str], first: Token) -> str:
+        """LEFT RIGHT is FULL, as SQLite reads it."""
+        sides = frozenset[str]().union(*(_SIDES.get(word, ()) for word in found))
+        inner = bool(found & {"INNER", "CROSS"})
+        if (inner and (sides or "OUTER" in found)) or ("OUTER" in found and not sides):
+            self.raise_error("expected one kind of join", first)
+        return _KINDS[sides]
+
+    def _join_condition(self) -> tuple[exp.Expr | None, list[exp.Identifier] | None]:
+        if self._match(TokenType.ON):
+            return self._tier(OR), None
+        if not self._match(TokenType.USING):
+            return None, None
+        self._expect(TokenType.L_PAREN, "( after USING")
+        names = self._parse_csv(lambda: self._name("a column"))
+        self._expect(TokenType.R_PAREN, ")")
+        return None, names
+
+    def _source(self) -> exp.Expr:
+        first = self._curr
+        if self._match(TokenType.L_PAREN):
+            return self._parenthesised(first)
+        name, schema = self._name("a table"), None
+        if self._match(TokenType.DOT):
+            schema, name = name, self._name("a table after the dot")
+        if self._match(TokenType.L_PAREN):
+            self._skip_to_close()
+            raise self._unsupported("a table function is", first, "name a table")
+        table = exp.Table(this=name, db=schema, alias=self._alias(_NEVER_TABLE_ALIAS))
+        self._refuse_index()
+        return self._placed(table, first)
+
+    def _parenthesised(self, first: Token) -> exp.Expr:
+        """A derived table, or joins in parentheses."""
+        if self._starts_query():
+            derived = self._subquery(first)
+            derived.set("alias", self._alias(_NEVER_TABLE_ALIAS))
+            return derived
+        inner = self._from()
+        self._expect(TokenType.R_PAREN, ")")
+        alias = self._alias(_NEVER_TABLE_ALIAS)
+        if alias is not None:
+            raise self._unsupported("a name for joins in parentheses is", first, "name the tables inside")
+        return inner
+
+    def _refuse_index(self) -> None:
+        word = self._operator()
+        if word.startswith("INDEXED") or (word == "NOT" and self._next.text.upper() == "INDEXED"):
+            raise self._unsupported("INDEXED is", self._curr, "leave it out")
+
+    # What follows
+
+    def _term(self) -> exp.Ordered:
+        """NULLs come first where the order rises, as the smallest values, unless said otherwise."""
+        this = self._tier(OR)
+        rising = self._match(TokenType.ASC) or not self._match(TokenType.DESC)
+        nulls_first = bool(rising)
+        if self._match_text_seq("NULLS"):
+            nulls_first = bool(self._match_text_seq("FIRST"))
+            if not nulls_first and not self._match_text_seq("LAST"):
+                self.raise_error("expected FIRST or LAST after NULLS")
+        return exp.Ordered(this=this, desc=not rising, nulls_first=nulls_first)
+
+    def _frame(self) -> tuple[exp.Limit, exp.Offset | None]:
+        """`LIMIT a OFFSET b`, or `LIMIT b, a`."""
+        count, skipped = self._tier(OR), None
+        if self._match(TokenType.OFFSET):
+            skipped = self._tier(OR)
+        elif self._match(TokenType.COMMA):
+            skipped, count = count, self._tier(OR)
+        return exp.Limit(expression=count), exp.Offset(expression=skipped) if skipped else None

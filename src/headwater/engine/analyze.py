@@ -1,0 +1,85 @@
+"""What a relation costs, measured: each operator run once over all rows, with what it gave, kept and worked.
+
+For EXPLAIN. It runs beside the engine and shares nothing with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.operators.compile import Node, Updates, compiled, passes
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.group.group import FIRST_TX
+from headwater.engine.rows.batch import Batch
+from headwater.engine.rows.conform import conform
+from headwater.engine.rows.work import Work
+from headwater.engine.state.object_cache import Memos
+from headwater.engine.state.ordered_keys import Places
+from headwater.engine.state.persistence import State
+from headwater.model.budget import Budget
+from headwater.model.schema import Table
+from headwater.sql.ir.relation import Relation, Top, inputs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """`rows` came out, `kept` are remembered for later changes; `gathered` and `rewritten` as `Work` counts them."""
+
+    rows: int
+    kept: int = 0
+    gathered: int = 0
+    rewritten: int = 0
+
+
+Rows = Mapping[str, Iterable[pa.RecordBatch]]
+
+
+def measured(relation: Relation, tables: Mapping[str, Table], rows: Rows, budget: Budget) -> list[Actual]:
+    """Of every operator, in the order of its line in the tree: each before its inputs. `budget` is for all of them."""
+    updates = {name: _all(tables[name], batches) for name, batches in rows.items()}
+    _, actuals = _measure(relation, tables, updates, budget)
+    return actuals
+
+
+def _measure(
+    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates], budget: Budget
+) -> tuple[Batch, list[Actual]]:
+    below = [_measure(each, tables, updates, budget) for each in inputs_of(relation)]
+    batch, actual = _own(relation, tables, updates, [batch for batch, _ in below], Work(budget=budget))
+    return batch, [actual, *(one for _, actuals in below for one in actuals)]
+
+
+def _own(
+    relation: Relation, tables: Mapping[str, Table], updates: Mapping[str, Updates], inputs: list[Batch], work: Work
+) -> tuple[Batch, Actual]:
+    """One operator over inputs that were stepped before."""
+    if isinstance(relation, Top) and passes(relation):
+        return inputs[0], Actual(_count(inputs[0]))
+    tree = compiled(relation, tables, work, Failures())
+    if not isinstance(tree, Node):
+        batch = tree.step(updates, True)
+        return batch, Actual(_count(batch))
+    batch = tree.operator.step(inputs).consolidated()
+    kept = sum(_rows(state) for state in tree.operator.state())
+    return batch, Actual(_count(batch), kept, work.gathered, work.rewritten)
+
+
+def _count(batch: Batch) -> int:
+    return int(batch.diff.sum())
+
+
+def _rows(state: State) -> int:
+    """Places are those of rows that are counted already."""
+    if isinstance(state, Places):
+        return 0
+    return len(state) if isinstance(state, Memos) else sum(len(run) for run in state.runs)
+
+
+def _all(table: Table, batches: Iterable[pa.RecordBatch]) -> Updates:
+    empty = pa.RecordBatch.from_pylist([], schema=table.arrow)
+    rows = pa.concat_batches([empty, *(conform(batch, table) for batch in batches)])
+    return Updates(rows, np.full(rows.num_rows, FIRST_TX, np.int64), np.ones(rows.num_rows, np.int64))

@@ -1,0 +1,382 @@
+"""What the engine emits, in columns: an index of emissions, and the edits of each template as one Arrow batch.
+
+Edits have: instance int64, tx int64, kind int8, old_hash and new_hash uint64 (0 = absent), old_index and index int64
+(NULL where the template is unordered; a RESULT row's index is its place), then `old.<i>` and `new.<i>` for each output.
+They are sorted by tx and instance; a RESULT comes after a diff of the same tx; then by old_index, index, old_hash,
+new_hash. An emission with no edits is an empty result, an error or a close. It never decides what is emitted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.emissions.index import Entry as Entry
+from headwater.engine.emissions.index import Index, Packed, pack, unpack
+from headwater.engine.emissions.index import Kind as Kind
+from headwater.engine.rows.conform import repacked
+from headwater.model.emission import Diff, Fields, Result, RowChange
+from headwater.model.encoding.key_encoding import Uint64s, hash_hex
+from headwater.model.value import COUNTED, FewRows, Type, Value, field_type, from_array
+from headwater.model.value import field as typed_field
+
+RESULT, INSERT, UPDATE, DELETE = 0, 1, 2, 3
+NOWHERE = -1  # no row, no place: NULL in Arrow
+_FIXED = 7
+_FEW = 16  # edits, below which Python beats the set-up of Arrow and numpy
+_NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Sorted by tx, then instance."""
+
+    index: Index
+    edits: dict[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Edits of one template, as arrays: `old` and `new` are places in `pool`, the projected rows."""
+
+    instance: Int64s
+    tx: Int64s
+    kind: npt.NDArray[np.int8]
+    old_hash: Uint64s
+    new_hash: Uint64s
+    old_index: Int64s
+    index: Int64s
+    old: Int64s
+    new: Int64s
+    pool: pa.RecordBatch
+    types: tuple[Type, ...]
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+
+@lru_cache(maxsize=4096)
+def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
+    fixed = [
+        pa.field("instance", pa.int64()),
+        pa.field("tx", pa.int64()),
+        pa.field("kind", pa.int8()),
+        pa.field("old_hash", pa.uint64()),
+        pa.field("new_hash", pa.uint64()),
+        pa.field("old_index", pa.int64()),
+        pa.field("index", pa.int64()),
+    ]
+    rows = [typed_field(f"{side}.{n}", type) for side in ("old", "new") for n, type in enumerate(types)]
+    return pa.schema([*fixed, *rows])
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What was emitted since the last take: one by one, or many at once."""
+
+    index: list[Entry] = field(default_factory=list)
+    many: list[Index] = field(default_factory=list)
+    whole: set[tuple[int, int]] = field(default_factory=set)  # (instance, tx) of the results in it
+    blocks: dict[str, list[Block]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, template: str, block: Block) -> None:
+        if len(block):
+            self.blocks[template].append(block)
+
+    def take(self) -> Emitted:
+        index, blocks = Index.together([*self.many, Index.of(self.index)]), self.blocks
+        self.index, self.many, self.whole, self.blocks = [], [], set(), defaultdict(list)
+        return Emitted(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
+
+
+def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
+    """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
+    types = _widest([block.types for block in blocks])
+    alike = [_whole(list(part)) for _, part in groupby(blocks, key=lambda block: block.types)]
+    batches = [_columns(block, types) for block in alike]
+    return batches[0] if len(batches) == 1 else _sorted(pa.concat_batches(batches))
+
+
+def _whole(blocks: list[Block]) -> Block:
+    """Blocks of the same types as one: a hundred thousand new subscriptions are as many blocks."""
+    if len(blocks) == 1:
+        return blocks[0]
+    sizes = [block.pool.num_rows for block in blocks]
+    base = np.repeat(np.cumsum(sizes) - sizes, [len(block) for block in blocks])
+    old, new = (np.concatenate([getattr(block, side) for block in blocks]) for side in ("old", "new"))
+    return Block(
+        np.concatenate([block.instance for block in blocks]),
+        np.concatenate([block.tx for block in blocks]),
+        np.concatenate([block.kind for block in blocks]),
+        np.concatenate([block.old_hash for block in blocks]),
+        np.concatenate([block.new_hash for block in blocks]),
+        np.concatenate([block.old_index for block in blocks]),
+        np.concatenate([block.index for block in blocks]),
+        np.where(old < 0, NOWHERE, old + base),
+        np.where(new < 0, NOWHERE, new + base),
+        pa.concat_batches([block.pool for block in blocks]),
+        blocks[0].types,
+    )
+
+
+def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
+    if len(all_types) == 1:
+        return all_types[0]
+    columns: list[set[Type]] = [set(column) for column in zip(*all_types, strict=True)]
+    return tuple(column.pop() if len(column) == 1 else Type.ANY for column in columns)
+
+
+def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+    if block.types == types and len(block) <= _FEW and block.pool.num_rows <= _FEW and _are_pythons(types):
+        return _few_columns(block)
+    return _many_columns(block, types)
+
+
+def _few_columns(block: Block) -> pa.RecordBatch:
+    """Value by value: what `_many_columns` gives, sooner."""
+    kinds = block.kind.tolist()
+    columns = (block.tx, block.instance, block.old_index, block.index, block.old_hash, block.new_hash)
+    tx, instance, old_index, index, old_hash, new_hash = (column.tolist() for column in columns)
+    whole = [kind == RESULT for kind in kinds]
+    rows = zip(tx, instance, whole, old_index, index, old_hash, new_hash, range(len(block)), strict=True)
+    order = [row[-1] for row in sorted(rows)]
+    fixed = [instance, tx, kinds, old_hash, new_hash]
+    indexes = [[None if at < 0 else at for at in places] for places in (old_index, index)]
+    pool = [column.to_pylist() for column in block.pool.columns]
+    images = [
+        [None if at < 0 else values[at] for at in places]
+        for places in (block.old.tolist(), block.new.tolist())
+        for values in pool
+    ]
+    every = [*fixed, *indexes, *images]
+    return _few_batch(block.types).of([tuple(column[place] for column in every) for place in order])
+
+
+@lru_cache(maxsize=4096)
+def _are_pythons(types: tuple[Type, ...]) -> bool:
+    """Whether all that Arrow holds of them, Python has too: not so of moments, which may be infinity."""
+    return COUNTED.keys().isdisjoint(types)
+
+
+@lru_cache(maxsize=4096)
+def _few_batch(types: tuple[Type, ...]) -> FewRows:
+    return FewRows(edits_schema(types))
+
+
+def _many_columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+    keys = (
+        block.tx,
+        block.instance,
+        block.kind == RESULT,
+        block.old_index,
+        block.index,
+        block.old_hash,
+        block.new_hash,
+    )
+    fixed: list[npt.NDArray[Any]] = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
+    indexes, sides = [block.old_index, block.index], [block.old, block.new]
+    if not _in_order(keys):
+        order = _canonical(*keys)
+        fixed, indexes, sides = ([column[order] for column in each] for each in (fixed, indexes, sides))
+    images = [_image(block.pool, side) for side in sides]
+    rows = [side.columns if block.types == types else _widened(side, block.types, types) for side in images]
+    arrays = [*map(pa.array, fixed), *map(_nullable, indexes), *rows[0], *rows[1]]
+    return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types))
+
+
+def _in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:
+    """Whether rows lie by their keys already, as those of a first result do: they need not be copied."""
+    equal = np.ones(len(keys[0]) - 1, np.bool_)
+    for key in keys:
+        if (equal & (key[1:] < key[:-1])).any():
+            return False
+        equal &= key[1:] == key[:-1]
+        if not equal.any():
+            return True
+    return True
+
+
+def _rising(places: npt.NDArray[np.integer]) -> bool:
+    """Whether they are 0, 1, 2 and so on."""
+    return bool((places == np.arange(len(places))).all())
+
+
+def _image(pool: pa.RecordBatch, side: Int64s) -> pa.RecordBatch:
+    if len(side) == pool.num_rows and _rising(side):
+        return pool
+    return pool.take(_nullable(side)) if (side >= 0).any() else _nowhere(pool.schema, len(side))
+
+
+def _nowhere(schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Rows of NULLs. All their columns are the same zeros, for which a large first result needs no room."""
+    valid, zeros, no_bytes = (
+        pa.py_buffer(bytes(count // 8 + 1)),
+        pa.py_buffer(bytes(8 * (count + 1))),
+        pa.py_buffer(b""),
+    )
+    buffers = {2: [valid, zeros], 3: [valid, zeros, no_bytes]}
+    arrays = [pa.Array.from_buffers(type, count, buffers[type.num_buffers], count) for type in schema.types]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ...]) -> list[pa.Array]:
+    return [
+        column if type is want else repacked(column, type, want)
+        for column, type, want in zip(rows.columns, have, types, strict=True)
+    ]
+
+
+def _nullable(places: Int64s) -> pa.Array:
+    nowhere = places < 0
+    return pa.array(np.where(nowhere, 0, places), mask=nowhere) if nowhere.any() else pa.array(places)
+
+
+def _canonical(tx: Int64s, instance: Int64s, *keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+    """The further keys are asked only where an emission has several edits."""
+    if len(tx) < 2:
+        return np.zeros(len(tx), np.intp)
+    order = np.lexsort((instance, tx))
+    alike = (tx[order][1:] == tx[order][:-1]) & (instance[order][1:] == instance[order][:-1])
+    return np.lexsort((*keys[::-1], instance, tx)) if alike.any() else order
+
+
+def _sorted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    instance, tx, kind, old_hash, new_hash = (np.asarray(batch.column(n)) for n in range(5))
+    old_index, index = (np.asarray(batch.column(n).fill_null(NOWHERE)) for n in (5, 6))
+    order = _canonical(tx, instance, kind == RESULT, old_index, index, old_hash, new_hash)
+    return batch if (order == np.arange(len(order))).all() else batch.take(pa.array(order))
+
+
+def read_emissions(
+    index: Iterable[Entry],
+    edits: pa.RecordBatch | None,
+    names: Sequence[str],
+    position: Callable[[int], int],
+    gen: int = 0,
+) -> list[Result | Diff]:
+    """The results and diffs of one template as the model knows them, in the order of `index`.
+
+    `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
+    """
+    read = _Reader(edits, tuple(names), position, gen)
+    return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
+
+
+class _Reader:
+    def __init__(
+        self, edits: pa.RecordBatch | None, names: tuple[str, ...], position: Callable[[int], int], gen: int
+    ) -> None:
+        self._names, self._position, self._gen = names, position, gen
+        self._places: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+        if edits is None:
+            return
+        fixed = [edits.column(n).to_pylist() for n in range(_FIXED)]
+        self._fixed = list(zip(*fixed, strict=True))
+        for place, (instance, tx, kind, *_) in enumerate(self._fixed):
+            self._places[instance, tx, kind == RESULT].append(place)
+        count = len(names)
+        updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
+        self._old = _rows(edits, _FIXED, _FIXED + count, names) if updates else []
+        self._new = _rows(edits, _FIXED + count, _FIXED + 2 * count, names)
+
+    def emission(self, entry: Entry) -> Result | Diff:
+        whole = entry.kind == "result"
+        places = self._places[entry.instance, entry.tx, whole]
+        head = (entry.tx, entry.prev, self._gen, self._position(entry.tx))
+        if not whole:
+            return Diff(*head, tuple(self._change(place) for place in places))
+        hashes = tuple(hash_hex(self._fixed[place][4]) for place in places)
+        return Result(*head, tuple(self._new[place] for place in places), hashes, self._names)
+
+    def _change(self, place: int) -> RowChange:
+        _, _, kind, old_hash, new_hash, old_index, index = self._fixed[place]
+        return RowChange(
+            _NAMES[kind],
+            self._old[place] if old_hash else None,
+            self._new[place] if new_hash else None,
+            hash_hex(old_hash) if old_hash else None,
+            hash_hex(new_hash) if new_hash else None,
+            index,
+            old_index,
+        )
+
+
+def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -> list[Fields]:
+    columns: list[list[Value]] = [
+        from_array(edits.column(n), field_type(edits.schema.field(n))) for n in range(start, end)
+    ]
+    if not columns:
+        return [{}] * edits.num_rows
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+class _Header(msgspec.Struct, array_like=True):
+    index: Packed
+    sections: list[tuple[str, int, int]]  # template, bytes of its schema, bytes of its batch
+
+
+_HEADER = msgspec.msgpack.Decoder(_Header)
+
+
+def encode(emitted: Emitted) -> bytes:
+    """The payload of a diff record: header length, header, then schema and batch of each template."""
+    batches = map(_without_old, emitted.edits.values())
+    bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in batches]
+    sections = [
+        (template, len(schema), len(body)) for template, (schema, body) in zip(emitted.edits, bodies, strict=True)
+    ]
+    header = msgspec.msgpack.encode(_Header(pack(emitted.index), sections))
+    return b"".join([len(header).to_bytes(4, "little"), header, *(part for body in bodies for part in body)])
+
+
+def decode(payload: bytes | memoryview) -> Emitted:
+    view = memoryview(payload)
+    start = 4 + int.from_bytes(view[:4], "little")
+    header = _HEADER.decode(view[4:start])
+    edits: dict[str, pa.RecordBatch] = {}
+    for template, schema_bytes, body_bytes in header.sections:
+        body = start + schema_bytes
+        schema = _schema(bytes(view[start:body]))
+        start = body + body_bytes
+        edits[template] = _with_old(pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema))
+    return Emitted(unpack(header.index), edits)
+
+
+def _without_old(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """First results have no rows of before: those are not written."""
+    first, count = batch.schema.get_field_index("old.0"), batch.num_columns
+    if first < 0 or batch.num_rows <= _FEW or not (np.asarray(batch.column("kind")) == RESULT).all():
+        return batch
+    return batch.select([*range(first), *range(first + (count - first) // 2, count)])
+
+
+def _with_old(batch: pa.RecordBatch) -> pa.RecordBatch:
+    first = batch.schema.get_field_index("new.0")
+    if first < 0 or batch.schema.names[first - 1] != "index":
+        return batch
+    new = [batch.schema.field(n) for n in range(first, batch.num_columns)]
+    old = pa.schema([field.with_name(field.name.replace("new", "old")) for field in new])
+    schema = pa.schema([*(batch.schema.field(n) for n in range(first)), *old, *new])
+    columns = [*batch.columns[:first], *_nowhere(old, batch.num_rows).columns, *batch.columns[first:]]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _schema_bytes(schema: pa.Schema) -> bytes:
+    raw: bytes = schema.serialize().to_pybytes()
+    return raw
+
+
+@lru_cache(maxsize=4096)
+def _schema(raw: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(raw))

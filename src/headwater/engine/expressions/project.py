@@ -1,0 +1,32 @@
+"""project: the output columns of a template. Linear: it keeps no state, and `tx` and `diff` pass it by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.engine.expressions.evaluator import Expressions
+from headwater.model.schema import Table
+from headwater.model.value import field
+from headwater.sql.ir.expr import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    rows: pa.RecordBatch
+    failed: dict[int, str]
+
+
+class Project:
+    """Columns are named by their place: a result may be wide, and names are the reader's business."""
+
+    def __init__(self, outputs: Sequence[Output], table: Table) -> None:
+        self._expressions = Expressions([output.expr for output in outputs], table)
+        self.types = tuple(self._expressions.types)
+        self.schema = pa.schema([field(str(n), type) for n, type in enumerate(self.types)])
+
+    def apply(self, batch: pa.RecordBatch) -> Projected:
+        evaluated = self._expressions.evaluate(batch)
+        return Projected(pa.RecordBatch.from_arrays(evaluated.columns, schema=self.schema), evaluated.failed)

@@ -1,0 +1,162 @@
+"""A relation compiled: a tree of operators over scans of base tables, stepped from the leaves up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.group.counts_and_sums import RunningOperator, runs
+from headwater.engine.operators.group.group import FIRST_TX, GroupOperator
+from headwater.engine.operators.join.exists import ExistsOperator, MarkOperator
+from headwater.engine.operators.join.join import JoinOperator
+from headwater.engine.operators.lineage import beneath, noted
+from headwater.engine.operators.operator import Operator
+from headwater.engine.operators.sets import distinct, set_operator
+from headwater.engine.operators.stateless import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
+from headwater.engine.operators.top import TopOperator
+from headwater.engine.rows.batch import Batch, Int64s, nothing
+from headwater.engine.rows.work import Work
+from headwater.model.limits import DEFAULT, Limits
+from headwater.model.schema import Table
+from headwater.sql.ir.relation import (
+    Distinct,
+    Exists,
+    Filter,
+    Group,
+    Join,
+    Mark,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Top,
+    Values,
+    inputs_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Rows of a base table with `tx` and `diff`."""
+
+    rows: pa.RecordBatch
+    tx: Int64s
+    diff: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A leaf that reads a base table."""
+
+    table_name: str
+    scan: ScanOperator
+
+    @property
+    def table(self) -> Table:
+        return self.scan.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        mine = updates.get(self.table_name)
+        return nothing(self.table) if mine is None else self.scan.read(mine.rows, mine.tx, mine.diff)
+
+    def operators(self) -> Iterator[Operator]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A leaf of constant rows."""
+
+    values: ValuesOperator
+
+    @property
+    def table(self) -> Table:
+        return self.values.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        return self.values.first(FIRST_TX) if first else nothing(self.table)
+
+    def operators(self) -> Iterator[Operator]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    operator: Operator
+    inputs: tuple[Tree, ...]
+
+    @property
+    def table(self) -> Table:
+        return self.operator.table
+
+    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
+        inputs = [each.step(updates, first) for each in self.inputs]
+        if not first and not any(map(len, inputs)):
+            return nothing(self.table)
+        return self.operator.step(inputs)
+
+    def operators(self) -> Iterator[Operator]:
+        """Inputs first, from left to right: the order in which state is saved."""
+        for each in self.inputs:
+            yield from each.operators()
+        yield self.operator
+
+
+Tree = Reading | Given | Node
+
+
+def compiled(
+    relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures, limits: Limits = DEFAULT
+) -> Tree:
+    """`failures` have the lineage of the relation itself."""
+    if isinstance(relation, Scan):
+        return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
+    if isinstance(relation, Values):
+        return Given(ValuesOperator(relation))
+    if isinstance(relation, Top) and passes(relation):
+        return compiled(relation.input, tables, work, failures, limits)
+    below = zip(inputs_of(relation), beneath(relation, failures.lineage), strict=True)
+    inputs = tuple(compiled(each, tables, work, failures.along(lineage), limits) for each, lineage in below)
+    noting = failures.along(noted(relation, failures.lineage))
+    return Node(_operator(relation, [each.table for each in inputs], work, noting, limits), inputs)
+
+
+def passes(top: Top) -> bool:
+    """An order that no limit follows says nothing of which rows there are."""
+    return top.limit is None and not top.offset
+
+
+def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures, limits: Limits) -> Operator:
+    match relation:
+        case Filter():
+            return FilterOperator(relation, tables[0], failures)
+        case Project():
+            return ProjectOperator(relation, tables[0], failures)
+        case Join():
+            return JoinOperator(relation, tables[0], tables[1], work, failures)
+        case Exists():
+            return ExistsOperator(relation, tables[0], tables[1], work, failures)
+        case Mark():
+            return MarkOperator(relation, tables[0], tables[1], work, failures)
+        case Group():
+            if runs(relation):
+                return RunningOperator(relation, tables[0], work, failures)
+            return GroupOperator(relation, tables[0], work, failures, limits)
+        case Distinct():
+            return distinct(tables[0], work)
+        case SetOperation():
+            return set_operator(relation, tables[0], tables[1], work)
+        case Top():
+            return TopOperator(relation, tables[0], work, failures, limits)
+        case Scan() | Values():
+            raise ValueError("a leaf has no operator")
+
+
+def base_tables(relation: Relation) -> Iterator[str]:
+    if isinstance(relation, Scan):
+        yield relation.table
+    for each in inputs_of(relation):
+        yield from base_tables(each)

@@ -1,0 +1,33 @@
+"""Hot keys: where both sides of a join change often under one key within a step, the step is taken in two halves.
+
+Else every change of one side would meet every change of the other, most of which are long gone by then. By the
+operators' contract the halves give what the whole does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.engine.operators.join.sides import Keyed
+from headwater.engine.rows.batch import Batch, at_once
+
+PAIRS_MAX = 1 << 14
+
+
+def halves(left: Keyed, right: Keyed) -> tuple[list[Batch], list[Batch]] | None:
+    """The inputs up to a transaction in the middle, and past it; None where one step will do."""
+    if len(left.hash) * len(right.hash) <= PAIRS_MAX:
+        return None
+    if at_once(left.batch.tx, right.batch.tx) or _pairs(left, right) <= PAIRS_MAX:
+        return None
+    moments = np.unique(np.concatenate((left.batch.tx, right.batch.tx)))
+    end = moments[len(moments) // 2]
+    batches = (left.batch, right.batch)
+    return [each.filter(each.tx < end) for each in batches], [each.filter(each.tx >= end) for each in batches]
+
+
+def _pairs(left: Keyed, right: Keyed) -> int:
+    mine, count = np.unique(left.hash, return_counts=True)
+    others, other_count = np.unique(right.hash, return_counts=True)
+    _, here, there = np.intersect1d(mine, others, assume_unique=True, return_indices=True)
+    return int((count[here] * other_count[there]).sum())

@@ -1,0 +1,84 @@
+"""Bound: the most pairs of rows that a relation's joins can be asked to compare, from how many rows its tables have.
+
+A join on a key of one side meets each row of the other side once; any other may meet all with all. Nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.engine.operators.identity_columns import identity_of
+from headwater.engine.operators.join.condition import Condition
+from headwater.engine.rows.batch import table_of
+from headwater.sql.ir.relation import (
+    Distinct,
+    Exists,
+    Filter,
+    Group,
+    Join,
+    Mark,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Top,
+    Values,
+    columns_of,
+    inputs_of,
+)
+
+Rows = Mapping[str, int]
+
+
+def pairs_at_most(relation: Relation, rows: Rows) -> int:
+    """Of all its joins together."""
+    below = sum(pairs_at_most(each, rows) for each in inputs_of(relation))
+    return below + (_pairs(relation, rows) if isinstance(relation, Join | Exists | Mark) else 0)
+
+
+def rows_at_most(relation: Relation, rows: Rows) -> int:
+    match relation:
+        case Scan(table=table):
+            return rows[table]
+        case Values():
+            return len(relation.rows)
+        case Filter(input=input) | Project(input=input) | Distinct(input=input):
+            return rows_at_most(input, rows)
+        case Top(input=input, limit=limit, partition=partition):
+            most = rows_at_most(input, rows)
+            return most if limit is None or partition else min(most, limit)
+        case Group(input=input, keys=keys):
+            return rows_at_most(input, rows) if keys else 1
+        case Exists(left=left) | Mark(left=left):
+            return rows_at_most(left, rows)
+        case SetOperation(kind="union"):
+            return rows_at_most(relation.left, rows) + rows_at_most(relation.right, rows)
+        case SetOperation():
+            return rows_at_most(relation.left, rows)
+        case Join():
+            return _joined(relation, rows)
+
+
+def _joined(join: Join, rows: Rows) -> int:
+    """Its pairs, and of an outer join what is left over."""
+    left = rows_at_most(join.left, rows) if join.kind in ("left", "full") else 0
+    right = rows_at_most(join.right, rows) if join.kind in ("right", "full") else 0
+    return _pairs(join, rows) + left + right
+
+
+def _pairs(relation: Join | Exists | Mark, rows: Rows) -> int:
+    left, right = rows_at_most(relation.left, rows), rows_at_most(relation.right, rows)
+    tables = table_of(columns_of(relation.left)), table_of(columns_of(relation.right))
+    equations = Condition(*tables, relation.on).equations
+    most = left * right
+    if _is_key(relation.right, {each.right.name for each in equations}):
+        most = min(most, left)
+    if _is_key(relation.left, {each.left.name for each in equations}):
+        most = min(most, right)
+    return most
+
+
+def _is_key(relation: Relation, columns: set[str]) -> bool:
+    """Whether no two of its rows are equal in all these columns."""
+    identity = identity_of(relation)
+    return identity is not None and all(columns.issuperset(part.columns) for part in identity)

@@ -1,0 +1,147 @@
+"""The two inputs of a join, each by the join's key, and the candidate pairs between them.
+
+A row with a NULL in its key equals nothing and is not kept, unless `null_aware`: then it may make a condition NULL with
+any row of the other side, and is a candidate for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.engine.operators.join.condition import Condition, Pairs
+from headwater.engine.rows.batch import Batch, Bools, Ints
+from headwater.engine.rows.hashing import key_hash
+from headwater.engine.rows.work import Work
+from headwater.engine.state import bag
+from headwater.engine.state.bag import Bag, Found, Run
+from headwater.engine.state.sharing import contents
+from headwater.engine.state.sort_hashes import rising
+from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.schema import Table
+from headwater.model.value import Type
+from headwater.sql.ir.relation import Exists, Join, Mark
+
+_NULLS = np.uint64(0x6E756C6C6B657973)
+_SORTED_MIN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Updates of one side with their key hashes. `valid`: no NULL in the key; None where that holds for all.
+    `order` sorts the hashes of many updates; a few are looked up as they come."""
+
+    batch: Batch
+    hash: Uint64s
+    valid: Bools | None
+    order: Ints | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    table: Table
+    places: tuple[int, ...]
+    collations: tuple[str, ...]
+    null_safe: tuple[bool, ...]
+    bag: Bag
+    null_aware: bool
+
+    @property
+    def types(self) -> list[Type]:
+        return [self.table.columns[place].type for place in self.places]
+
+    def keyed(self, batch: Batch) -> Keyed:
+        if not len(batch):
+            return Keyed(batch, batch.id, None)
+        arrays = [batch.rows.column(place) for place in self.places]
+        hash = key_hash(arrays, self.types, self.collations, len(batch))
+        nulls = [
+            each.is_null() for each, safe in zip(arrays, self.null_safe, strict=True) if each.null_count and not safe
+        ]
+        if not nulls:
+            return Keyed(batch, hash, None, rising(hash) if len(hash) >= _SORTED_MIN else None)
+        valid: Bools = ~np.logical_or.reduce([np.asarray(each) for each in nulls])
+        return Keyed(batch, np.where(valid, hash, _NULLS), valid)
+
+    def absorb(self, keyed: Keyed) -> None:
+        if keyed.valid is None or self.null_aware:
+            self.bag.absorb(keyed.hash, keyed.batch, keyed.order)
+        else:
+            self.bag.absorb(keyed.hash[keyed.valid], keyed.batch.filter(keyed.valid))
+
+    def at_rest(self, asked: Keyed) -> Found:
+        """What the bag may answer the other side's updates with."""
+        found = _candidates(asked, self.bag.runs, self)
+        self.bag.work.gathered += len(found)
+        return found
+
+    def in_step(self, asked: Keyed, updates: Keyed) -> Found:
+        """What this side's updates of the same step may answer with."""
+        rows = updates.valid is None or self.null_aware
+        batch = updates.batch if rows else updates.batch.filter(updates.valid)  # type: ignore[arg-type]
+        hash = updates.hash if rows else updates.hash[updates.valid]
+        return _candidates(asked, [bag.passing(hash, batch, updates.order)] if len(batch) else [], self)
+
+
+def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
+    schema, budget = side.bag.schema, side.bag.work.budget
+    if asked.valid is None and not side.null_aware:
+        return bag.probe(runs, asked.hash, schema, budget, asked.order)
+    valid = np.ones(len(asked.hash), np.bool_) if asked.valid is None else asked.valid
+    some = np.flatnonzero(valid)
+    found = _renumbered(bag.probe(runs, asked.hash[some], schema, budget), some)
+    if not side.null_aware or not side.places:
+        return found
+    none = np.flatnonzero(~valid)
+    unknown = _renumbered(bag.probe(runs, np.full(len(some), _NULLS), schema, budget), some)
+    anything = _renumbered(bag.everything(runs, len(none), schema, budget), none)
+    return bag.joined([found, unknown, anything])
+
+
+def _renumbered(found: Found, places: Ints) -> Found:
+    return Found(places[found.query], found.id, found.weight, found.tx, found.parts, found.schema)
+
+
+@dataclass(slots=True)
+class Sides:
+    left: Side
+    right: Side
+    condition: Condition
+    swapped: bool = False
+
+    @classmethod
+    def of(cls, relation: Join | Exists | Mark, left: Table, right: Table, work: Work, *, null_aware: bool) -> Sides:
+        condition = Condition(left, right, relation.on, null_aware=null_aware)
+        equations = condition.equations
+        collations = tuple(each.collation for each in equations)
+        safe = tuple(each.null_safe for each in equations)
+        one = tuple(left.index(each.left.name) for each in equations)
+        other = tuple(right.index(each.right.name) for each in equations)
+        held = [
+            contents(each, places, collations, safe, null_aware=null_aware)
+            for each, places in ((relation.left, one), (relation.right, other))
+        ]
+        return cls(
+            Side(left, one, collations, safe, Bag(left, work, held[0]), null_aware),
+            Side(right, other, collations, safe, Bag(right, work, held[1]), null_aware),
+            condition,
+        )
+
+    @property
+    def filled(self) -> bool:
+        """Whether anything is kept of either side."""
+        return bool(self.left.bag.runs or self.right.bag.runs)
+
+    def flipped(self) -> Sides:
+        """The same state, seen from the right."""
+        return Sides(self.right, self.left, self.condition, not self.swapped)
+
+    def pairs(self, asked: Batch, found: Found, *, of_right: bool = False) -> Pairs:
+        """`of_right`: the asking rows are the right side's."""
+        return Pairs(asked, found, of_right != self.swapped)
+
+    def absorb(self, left: Keyed, right: Keyed) -> None:
+        self.left.absorb(left)
+        self.right.absorb(right)

@@ -1,0 +1,101 @@
+"""Tally: a few numbers per key, kept as sums; and timelines, which say how they went within a step.
+
+Runs of sorted keys, merged as they grow. A key whose numbers are all zero is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headwater.engine.rows.batch import Bools, Int64s, firsts
+from headwater.engine.rows.work import Work
+from headwater.engine.state.lsm import push
+from headwater.engine.state.run_file import held
+from headwater.engine.state.sort_hashes import rising
+from headwater.model.encoding.key_encoding import Uint64s
+
+
+@dataclass(slots=True)
+class Counted:
+    """A run: `values[i]` are the numbers of `key[i]`. `file` is set once it is on disk; `mapped`: it is there alone."""
+
+    key: Uint64s
+    values: Int64s
+    file: str | None = None
+    mapped: bool = False
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if self.mapped else held(self.key, self.values)
+
+
+@dataclass(slots=True)
+class Tally:
+    width: int
+    work: Work
+    runs: list[Counted] = field(default_factory=list)
+
+    def get(self, keys: Uint64s) -> Int64s:
+        total = np.zeros((len(keys), self.width), np.int64)
+        for run in self.runs:
+            place = np.minimum(run.key.searchsorted(keys), len(run) - 1)
+            hit = run.key[place] == keys
+            total[hit] += run.values[place[hit]]
+        return total
+
+    def add(self, keys: Uint64s, values: Int64s) -> None:
+        run = _summed(keys, values)
+        if not len(run):
+            return
+        push(self.runs, run, _merged, self.work)
+
+    def all(self) -> Counted:
+        return _merged(self.runs) if self.runs else Counted(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One entry for each (key, tx) with an event, by key and then time. `last`: no later one of the key follows."""
+
+    key: Uint64s
+    tx: Int64s
+    before: Int64s
+    after: Int64s
+    last: Bools
+
+
+def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timeline:
+    """`initial[i]` are the numbers that the key of event i had when the step began."""
+    order = np.lexsort((tx, key))
+    key, tx = key[order], tx[order]
+    start = firsts((key, tx))
+    change = np.add.reduceat(change[order], start, axis=0)
+    initial, key, tx = initial[order][start], key[start], tx[start]
+    begin = firsts((key,))
+    total = np.cumsum(change, axis=0)
+    length = np.diff(np.append(begin, len(key)))
+    after = total - np.repeat(total[begin] - change[begin], length, axis=0) + initial
+    last = np.zeros(len(key), np.bool_)
+    last[begin[1:] - 1] = True
+    last[-1:] = True
+    return Timeline(key, tx, after - change, after, last)
+
+
+def _summed(key: Uint64s, values: Int64s) -> Counted:
+    order = rising(key)
+    key = key[order]
+    first = firsts((key,))
+    values = np.add.reduceat(values[order], first, axis=0) if len(first) else values
+    kept = values.any(axis=1)
+    return Counted(key[first][kept], values[kept])
+
+
+def _merged(runs: Sequence[Counted]) -> Counted:
+    return _summed(np.concatenate([run.key for run in runs]), np.concatenate([run.values for run in runs]))

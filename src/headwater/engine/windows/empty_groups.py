@@ -1,0 +1,64 @@
+"""Scalar aggregates of many subscriptions: one group for each value asked for, and a row also where there is no group.
+
+A group that comes was the row of nothing before, and one that goes is that row again: to everyone above, a group never
+comes or goes, it only changes. The arrangement holds what there is; the row of nothing is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.state.arrangement import Arrangement, Bools, Gathered
+from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.params import Group
+from headwater.engine.windows.row_identity import Int64s, key_hashes
+from headwater.model.schema import Table
+from headwater.model.value import Row, to_array
+from headwater.plan.template import Template
+
+
+def padded(changes: Changes, template: Template, table: Table) -> tuple[Changes, Int64s]:
+    """The changes with a row on either side, and of each row the one whose key it has: itself, or its other side."""
+    came, went = np.flatnonzero(changes.old < 0), np.flatnonzero(changes.new < 0)
+    beside = np.concatenate((changes.new[came], changes.old[went]))
+    count = changes.rows.num_rows
+    origin = np.concatenate((np.arange(count), beside))
+    old, new = changes.old.copy(), changes.new.copy()
+    old[came] = count + np.arange(len(came))
+    new[went] = count + len(came) + np.arange(len(went))
+    rows = pa.concat_batches([changes.rows, _emptied(changes.rows.take(pa.array(beside)), template, table)])
+    return replace(changes, rows=rows, id=changes.id[origin], old=old, new=new), origin
+
+
+def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.RecordBatch:
+    """The same keys over nothing."""
+    empty = dict(template.empty or ())
+    columns = [
+        to_array([empty[column.name]] * rows.num_rows, column.type) if column.name in empty else rows.column(n)
+        for n, column in enumerate(table.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def bucket(arrangement: Arrangement, template: Template, group: Group) -> Gathered:
+    """The rows of a group of subscriptions; over nothing, the row of nothing."""
+    gathered = arrangement.bucket(group.bucket)
+    if group.wanted is not None:
+        return _chosen(gathered, group.wanted.mask(gathered.rows, arrangement.table))
+    if template.empty is None or len(gathered.id):
+        return gathered
+    return _nothing(arrangement.table, template, group.windows[0].instance.keyed(template))
+
+
+def _chosen(gathered: Gathered, mask: Bools) -> Gathered:
+    return gathered if mask.all() else Gathered(gathered.id[mask], gathered.rows.filter(pa.array(mask)))
+
+
+def _nothing(table: Table, template: Template, values: Row) -> Gathered:
+    known = {**dict(zip(template.keys, values, strict=True)), **dict(template.empty or ())}
+    columns = [to_array([known[column.name]], column.type) for column in table.columns]
+    rows = pa.RecordBatch.from_arrays(columns, schema=table.arrow)
+    return Gathered(key_hashes(table, rows), rows)

@@ -1,0 +1,52 @@
+"""Spread: a step's changes as each of several groups sees them.
+
+Where a row belongs to several groups it is copied for each, as a number: what it looks like was seen once. A change
+that leads from one row to another within a group stays one change there; to a group that has only one of the two, the
+row came or went. From here on every row has one group. It never looks at a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.engine.windows.pairs import ABSENT, Changes
+from headwater.engine.windows.template_program import Seen
+
+Int64s = npt.NDArray[np.int64]
+
+
+def spread(changes: Changes, seen: Seen, row: Int64s, group: Int64s) -> tuple[Changes, Seen]:
+    """Copy `i` is row `row[i]` in group `group[i]`. The rows themselves stay behind: there are no copies of them."""
+    change, came = _changes_of(changes, len(seen.place))
+    order = np.lexsort((came[row], group, change[row]))
+    order = order[change[row[order]] != ABSENT]
+    place, number = change[row[order]], group[order]
+    second = np.zeros(len(order), np.bool_)
+    second[1:] = (place[1:] == place[:-1]) & (number[1:] == number[:-1])
+    first = np.flatnonzero(~second)
+    new = np.where(came[row[order]], order, ABSENT)[first]
+    paired = np.flatnonzero(second)
+    new[np.searchsorted(first, paired) - 1] = order[paired]
+    old = np.where(came[row[order]], ABSENT, order)[first]
+    nothing = changes.rows.slice(0, 0)
+    copied = replace(changes, rows=nothing, id=changes.id[row], old=old, new=new, tx=changes.tx[place[first]])
+    return copied, _copied(seen, row)
+
+
+def _changes_of(changes: Changes, rows: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Of each row the change it is part of, and whether it came with it."""
+    change, came = np.full(rows, ABSENT, np.int64), np.zeros(rows, np.bool_)
+    for side in (changes.old, changes.new):
+        at = np.flatnonzero(side >= 0)
+        change[side[at]] = at
+    came[changes.new[changes.new >= 0]] = True
+    return change, came
+
+
+def _copied(seen: Seen, row: Int64s) -> Seen:
+    failed = seen.failed
+    again = {copy: failed[one] for copy, one in enumerate(row.tolist()) if one in failed} if failed else {}
+    return Seen(seen.place[row], seen.pool, seen.keys, again)

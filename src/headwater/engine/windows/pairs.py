@@ -1,0 +1,114 @@
+"""pair: removals and additions of one transaction made into logical changes of rows (law 4).
+
+A row that was removed and added again under the same identity changed; so did one the rename map leads from an old
+identity to a new one. What is left over came or went. It never looks at a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.delta import Delta
+from headwater.engine.windows.row_identity import Identified, Int64s, Multiset, identify_keyed, identify_multiset
+from headwater.model.encoding.key_encoding import Uint64s
+
+ABSENT = -1
+_FEW = 16  # rows, below which Python beats the set-up of numpy
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A step of one table, by `tx`. Row `i` is `rows[i]` with identity `id[i]`; change `j` leads from row `old[j]` to
+    row `new[j]` at `tx[j]`, with −1 for no row."""
+
+    rows: pa.RecordBatch
+    id: Uint64s
+    old: Int64s
+    new: Int64s
+    tx: Int64s
+
+    def __len__(self) -> int:
+        return len(self.tx)
+
+
+def changes_of(shape: Shape, delta: Delta, multiset: Multiset | None) -> Changes:
+    """`multiset` counts the rows of a key-less table. With a key there is at most one − and one + of a row in a tx."""
+    rows = shape.rows_of(delta.batch)
+    tx, diff = (delta.batch.column(delta.batch.num_columns - n).to_numpy() for n in (2, 1))
+    if multiset is not None:
+        found = identify_multiset(shape.table, rows, tx, diff, multiset)
+        rows, tx = rows.take(pa.array(found.place)), tx[found.place]
+    else:
+        found = identify_keyed(shape.table, rows, diff)
+    origin, renamed = _origins(tx, found, delta.renames)
+    return _paired(rows, tx, found, origin, renamed)
+
+
+def _origins(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> tuple[Uint64s, Int64s]:
+    """For each row the identity it is to be paired under, and whether a rename says so."""
+    origin, renamed = found.id.copy(), np.zeros(len(tx), np.int64)
+    named = zip(*(column.to_pylist() for column in renames.columns), strict=True) if renames is not None else ()
+    if renames is None and found.id is found.name:
+        return origin, renamed
+    gone: dict[tuple[int, int], list[int]] = {}
+    came: dict[tuple[int, int], list[int]] = {}
+    for row in _concerned(tx, found, renames).tolist():
+        at, name, sign = int(tx[row]), int(found.name[row]), found.sign[row]
+        (came if sign > 0 else gone).setdefault((at, name), []).append(row)
+    kept_name = (
+        (*key, key[1]) for key, rows in came.items() for _ in rows
+    )  # a key-less row that changed beneath its collation
+    for at, old, new in [*named, *kept_name]:
+        sources, targets = gone.get((at, old)), came.get((at, new))
+        if sources and targets:
+            target = targets.pop()
+            origin[target], renamed[target] = found.id[sources.pop()], 1
+    return origin, renamed
+
+
+def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> Int64s:
+    """With a key and no rename in its transaction a row's identity says it all."""
+    if found.id is not found.name or renames is None:
+        return np.arange(len(tx))
+    return np.flatnonzero(np.isin(tx, renames.column(0).to_numpy()))
+
+
+def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+    """Sorted so that a removal stands just before the addition it belongs to: by a rename first, else by identity."""
+    return (_pair_few if len(tx) <= _FEW else _pair_many)(rows, tx, found, origin, renamed)
+
+
+def _pair_few(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+    """Row by row: what `_pair_many` gives, sooner."""
+    each = zip(tx.tolist(), origin.tolist(), found.sign.tolist(), renamed.tolist(), strict=True)
+    ordered = sorted((at, who, 0 if sign < 0 else 2 - named, n) for n, (at, who, sign, named) in enumerate(each))
+    pairs: list[tuple[int, int, int]] = []
+    before: tuple[int, int] | None = None  # whose removal came just now
+    for at, who, kind, row in ordered:
+        if kind == 0:
+            pairs.append((row, ABSENT, at))
+        elif before == (at, who):
+            pairs[-1] = (pairs[-1][0], row, at)
+        else:
+            pairs.append((ABSENT, row, at))
+        before = (at, who) if kind == 0 else None
+    table = np.array(pairs, np.int64).reshape(len(pairs), 3)
+    return Changes(rows, found.id, table[:, 0], table[:, 1], table[:, 2])
+
+
+def _pair_many(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+    removal = found.sign < 0
+    order = np.lexsort((np.where(removal, 0, 2 - renamed), origin, tx))
+    same = (tx[order][1:] == tx[order][:-1]) & (origin[order][1:] == origin[order][:-1])
+    second = np.zeros(len(order), np.bool_)
+    second[1:] = same & removal[order][:-1] & ~removal[order][1:]
+    lead = order[~second]
+    follower = np.full(len(order), ABSENT, np.int64)
+    follower[:-1][second[1:]] = order[1:][second[1:]]
+    follower = follower[~second]
+    gone = removal[lead]
+    return Changes(rows, found.id, np.where(gone, lead, ABSENT), np.where(gone, follower, lead), tx[lead])

@@ -1,0 +1,322 @@
+"""The params join: which instances a row belongs to, by the encoded values of the template's keys and selectors.
+
+ΔT ⋈ P is `join`; T ⋈ ΔP is the hydration of a new group. An instance's keys are a key of a dictionary, and what it asks
+for by lists and bounds is indexed in `selection`, so 100,000 instances cost a change what 100 do; and what a step must
+know of them all is in columns, by slot. It never evaluates an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.engine.ranges.range_index import Selection
+from headwater.engine.ranges.ranges import Wanted
+from headwater.engine.ranking.ranking import Frame, Ranked
+from headwater.engine.windows.row_names import NO_NAMES, Names
+from headwater.engine.windows.slot_array import Slots
+from headwater.model.encoding.key_encoding import Uint64s, encode_row, hash_encoded
+from headwater.model.schema import Table
+from headwater.plan.template import Instance, Template
+
+Int64s = npt.NDArray[np.int64]
+
+SPOILED = 0
+Bools = npt.NDArray[np.bool_]
+
+WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64), ("unsaved", np.bool_)])
+_KEY_BYTES_MAX = 32  # a longer key is found by its bytes alone
+GROUP = np.dtype(
+    [
+        ("size", np.int64),
+        ("window", np.int64),
+        ("hash", np.uint64),
+        ("by_turns", np.bool_),
+        ("key", f"S{_KEY_BYTES_MAX}"),
+    ]
+)
+SEVERAL = NOBODY = -1
+FEW = 64  # below it Python beats the set-up of the vectorised form
+
+
+@dataclass(slots=True, eq=False)
+class Window:
+    """An instance as the engine keeps it; `seq` and `prev` are the tx of its last emission and of the one before;
+    `names` are those of rows that are shown under another name than their identity."""
+
+    instance: Instance
+    group: Group
+    frame: Frame
+    slots: Slots
+    slot: int
+    names: Names = NO_NAMES
+
+    @property
+    def seq(self) -> int:
+        return int(self.slots.records["seq"][self.slot])
+
+    @seq.setter
+    def seq(self, tx: int) -> None:
+        self.slots.records["seq"][self.slot] = tx
+        self.note()
+
+    @property
+    def prev(self) -> int:
+        return int(self.slots.records["prev"][self.slot])
+
+    @prev.setter
+    def prev(self, tx: int) -> None:
+        self.slots.records["prev"][self.slot] = tx
+
+    def note(self) -> None:
+        """Writes down that it has changed since it was saved."""
+        self.slots.records["unsaved"][self.slot] = True
+
+    @property
+    def rows(self) -> int:
+        """How many rows the window shows."""
+        return min(max(self.group.size - self.frame.start, 0), self.frame.end - self.frame.start)
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """The windows of a template that see the same rows: equal values, perhaps different frames.
+
+    `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error. So they
+    are while the whole relation beneath has no right answer: that is told under `SPOILED`, which is nobody's identity.
+    `ranked` is kept where the template is ordered; `size` is the number of rows before any frame.
+
+    `bucket` is the encoding of its keys, by which its rows are arranged; `wanted` what else it asks for. `key` is both.
+    """
+
+    template: str
+    key: bytes
+    bucket: bytes
+    wanted: Wanted | None
+    slots: Slots
+    slot: int
+    windows: list[Window] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)
+    ranked: Ranked | None = None
+
+    @property
+    def size(self) -> int:
+        return int(self.slots.records["size"][self.slot])
+
+    @size.setter
+    def size(self, rows: int) -> None:
+        self.slots.records["size"][self.slot] = rows
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether its transactions must be taken one after the other: a row fails, or is shown under another name."""
+        return bool(self.failed) or any(window.names.kept for window in self.windows)
+
+    @property
+    def error(self) -> str:
+        """One reason, the same however the rows came."""
+        return self.failed[min(self.failed)] if self.failed else ""
+
+    def note(self) -> None:
+        """Writes down, where a step sees it, whether a row fails or has a name and which window is alone here."""
+        self.slots.records["by_turns"][self.slot] = self.by_turns
+        self.slots.records["window"][self.slot] = self.windows[0].slot if len(self.windows) == 1 else SEVERAL
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`number[i]` is the slot of row i's group, −1 where nobody asked for it. Where a row has several groups, it is
+    that of copy i, and `rows[i]` is the row it is a copy of."""
+
+    number: Int64s
+    params: Params
+    rows: Int64s | None = None
+
+    @property
+    def groups(self) -> Mapping[int, Group]:
+        """By number."""
+        return self.params.by_slot
+
+    def looked(self) -> Int64s | None:
+        """The rows that somebody asked for; None for all."""
+        if self.rows is not None:
+            return np.unique(self.rows)
+        asked = np.flatnonzero(self.number >= 0)
+        return None if len(asked) == len(self.number) else asked
+
+    def asked(self) -> list[Group]:
+        """The groups of these rows."""
+        return [self.groups[number] for number in sorted(set(self.number.tolist()) - {NOBODY})]
+
+    def troubled(self, room: int) -> bool:
+        """Whether a group of these rows must be taken by turns, or has more rows than `room`."""
+        if len(self.number) <= FEW:
+            return any(group.by_turns or group.size > room for group in self.asked())
+        records, asked = self.params.group_slots.records, self.number[self.number != NOBODY]
+        return bool(records["by_turns"][asked].any() or records["size"][asked].max() > room)
+
+
+class Params:
+    """The instances of one template, grouped by encoded values.
+
+    Many keys are looked up at once: by hash in a sorted array, then byte by byte in the records. The array may be
+    behind what there is now; it is made again when that is worth it.
+    """
+
+    def __init__(self, selection: Selection | None = None) -> None:
+        self.selection = selection
+        self.groups: dict[bytes, Group] = {}
+        self.by_slot: dict[int, Group] = {}
+        self.group_slots, self.window_slots = Slots(GROUP), Slots(WINDOW)
+        self._hash, self._slot = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self._behind = 0
+
+    def group(self, template: str, bucket: bytes, wanted: Wanted | None = None) -> Group:
+        """The one that asks for this, which may be new."""
+        key = bucket if wanted is None else bucket + wanted.key
+        return self.groups.get(key) or self._new(template, key, bucket, wanted)
+
+    def _new(self, template: str, key: bytes, bucket: bytes, wanted: Wanted | None) -> Group:
+        short = key if len(key) <= _KEY_BYTES_MAX else b""
+        slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
+        group = Group(template, key, bucket, wanted, self.group_slots, slot)
+        self.groups[key] = self.by_slot[slot] = group
+        self._behind += 1
+        if self.selection is not None and wanted is not None:
+            self.selection.add(slot, bucket, wanted)
+        return group
+
+    def open(self, instance: Instance, group: Group, frame: Frame, seq: int, prev: int) -> Window:
+        slot = self.window_slots.take((instance.id, seq, prev, True))
+        window = Window(instance, group, frame, self.window_slots, slot)
+        group.windows.append(window)
+        group.note()
+        return window
+
+    def close(self, window: Window) -> None:
+        group = window.group
+        if window in group.windows:
+            group.windows.remove(window)
+        self.window_slots.give(window.slot)
+        group.note()
+        if not group.windows and self.by_slot.get(group.slot) is group:
+            del self.groups[group.key], self.by_slot[group.slot]
+            self.group_slots.give(group.slot)
+            if self.selection is not None:
+                self.selection.remove(group.slot)
+        if not self.groups:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The room for those that were there."""
+        self.groups.clear()
+        self.by_slot.clear()
+        self._hash, self._slot, self._behind = np.zeros(0, np.uint64), np.zeros(0, np.int64), 0
+
+    def windows(self) -> list[Window]:
+        return [window for group in self.groups.values() for window in group.windows]
+
+    def take_unsaved(self) -> list[int]:
+        """The instances whose windows have changed since this was asked last."""
+        records = self.window_slots.records
+        slots = np.flatnonzero(records["unsaved"])
+        records["unsaved"][slots] = False
+        unsaved: list[int] = records["instance"][slots].tolist()
+        return unsaved
+
+    def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
+        """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match
+        nothing."""
+        if not self.groups:
+            return None
+        number = self._numbers(encoded, hash)
+        if matches is not None:
+            number[~matches] = NOBODY
+        everyone = encoded is None and matches is None
+        return Joined(number, self) if len(number) and (everyone or number.max() >= 0) else None
+
+    def select(
+        self, rows: pa.RecordBatch, table: Table, encoded: Sequence[bytes] | None, matches: Bools | None
+    ) -> Joined | None:
+        """`join`, where groups ask by lists and bounds: then a row may have several."""
+        if not self.groups or self.selection is None:
+            return None
+        row, slot = self.selection.pairs(rows, table, encoded)
+        if matches is not None:
+            row, slot = row[matches[row]], slot[matches[row]]
+        if not len(row):
+            return None
+        if (row[1:] == row[:-1]).any():
+            return Joined(slot, self, row)
+        number = np.full(rows.num_rows, NOBODY, np.int64)
+        number[row] = slot
+        return Joined(number, self)
+
+    def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
+        if encoded is None:
+            return np.full(len(hash), next(iter(self.by_slot)), np.int64)
+        if len(encoded) > FEW and len(self.groups) > FEW:
+            return self._looked_up(encoded, hash)
+        return self._asked(encoded)
+
+    def _asked(self, encoded: Iterable[bytes]) -> Int64s:
+        """One by one."""
+        found = map(self.groups.get, encoded)
+        return np.array([NOBODY if each is None else each.slot for each in found], np.int64)
+
+    def _looked_up(self, encoded: Sequence[bytes], hash: Uint64s) -> Int64s:
+        """Encoded values are never prefixes of each other: padded or cut short they differ where they did."""
+        self._catch_up()
+        place = np.minimum(np.searchsorted(self._hash, hash), len(self._hash) - 1)
+        slot, met = self._slot[place], self._hash[place] == hash
+        sure = met & (self.group_slots.records["key"][slot] == np.array(encoded, f"S{_KEY_BYTES_MAX}"))
+        number = np.where(sure, slot, NOBODY)
+        unsure = np.flatnonzero(~sure if self._behind else met & ~sure)
+        if len(unsure):
+            number[unsure] = self._asked(encoded[row] for row in unsure.tolist())
+        return number
+
+    def _catch_up(self) -> None:
+        if self._behind * 8 > len(self._slot):
+            slots = np.fromiter(self.by_slot, np.int64, len(self.by_slot))
+            hash = self.group_slots.records["hash"][slots]
+            order = np.argsort(hash)
+            self._hash, self._slot, self._behind = hash[order], slots[order], 0
+
+
+def encode_instance(template: Template, instance: Instance, table: Table) -> bytes:
+    """By the values of its keys."""
+    return encode_row(instance.keyed(template), [table.column(name).collation for name in template.keys])
+
+
+@lru_cache(maxsize=1024)
+def partition_salt(table: str, keys: tuple[str, ...]) -> int:
+    return hash_encoded(encode_row((table, *keys), ("BINARY",) * (1 + len(keys))))
+
+
+def partition_of(template: Template, instance: Instance, partitions: int) -> int:
+    """The query partition an instance lives in: by the values of its keys, or by its template where there are none.
+
+    Texts are folded as NOCASE does, so that values equal by either collation live together.
+    """
+    if partitions == 1:
+        return 0
+    if not template.keys:
+        return home_of(template, partitions)
+    values = instance.keyed(template)
+    folded = hash_encoded(encode_row(values, ("NOCASE",) * len(values)))
+    return (folded + partition_salt(template.table, template.keys)) % 2**64 % partitions
+
+
+def home_of(template: Template, partitions: int) -> int:
+    """Where all instances of a template without keys live."""
+    return home(template.id, partitions)
+
+
+def home(template_id: str, partitions: int) -> int:
+    return hash_encoded(template_id.encode()) % partitions

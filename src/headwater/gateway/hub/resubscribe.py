@@ -1,0 +1,96 @@
+"""Windows that must begin anew, because changes at the origin were lost: asked for again, by a thread of its own.
+
+It asks on and on while the origin cannot be reached. What the origin refuses, it refuses; it holds no window itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from headwater.model.errors import HeadwaterError, SourceError
+from headwater.plan.planner import Planned
+from headwater.runtime.vital_thread import VitalThread
+from headwater.sources.source import Lost
+
+_TRIES = 4  # while the origin answers; its tables may be changing just now
+_PAUSE_S = 0.2
+_PAUSE_S_MAX = 5.0
+_log = logging.getLogger("headwater.hub")
+
+
+class Renewing:
+    """`subscribe` asks for windows, and blocks while their tables are read; `refused` is told of one that is not to be
+    had, and why."""
+
+    def __init__(
+        self,
+        subscribe: Callable[..., None],
+        is_reachable: Callable[[], bool],
+        is_wanted: Callable[[Planned], bool],
+        refused: Callable[[Planned, str], None],
+    ) -> None:
+        self._subscribe, self._is_reachable = subscribe, is_reachable
+        self._is_wanted, self._refused = is_wanted, refused
+        self._lost: dict[int, Planned] = {}
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self.thread = VitalThread("headwater-renewing", self._run)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """What is asked for just now may still be read when this returns."""
+        self.thread.release()
+        with self._changed:
+            self._stop.set()
+            self._changed.notify()
+
+    def renew(self, planned: Planned) -> None:
+        with self._changed:
+            self._lost[planned.instance.id] = planned
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for together in self._taken():
+                try:
+                    self._begin(together)
+                except Exception:
+                    _log.exception("windows did not begin anew")
+
+    def _taken(self) -> Iterator[list[Planned]]:
+        """Those of one template together: its tables are read once, and one write to the log does for all."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lost or self._stop.is_set())
+            lost, self._lost = sorted(self._lost.values(), key=_template), {}
+        return (list(together) for _, together in groupby(lost, _template))
+
+    def _begin(self, planned: Sequence[Planned]) -> None:
+        tries, pause_s = 0, _PAUSE_S
+        while wanted := [one for one in planned if self._is_wanted(one)]:
+            refusal = self._refusal(wanted)
+            if refusal is None or self._stop.is_set():
+                return
+            tries += self._is_reachable() and not isinstance(refusal, Lost)  # which passes: capture begins anew too
+            if tries >= _TRIES or not isinstance(refusal, SourceError):
+                for one in wanted:
+                    self._refused(one, refusal.message)
+                return
+            _log.warning("live queries wait to begin anew: %s", refusal.message)
+            self._stop.wait(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    def _refusal(self, wanted: Sequence[Planned]) -> HeadwaterError | None:
+        try:
+            self._subscribe(*wanted)
+        except HeadwaterError as error:
+            return error
+        return None
+
+
+def _template(planned: Planned) -> str:
+    return planned.template.id

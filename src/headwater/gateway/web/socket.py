@@ -1,0 +1,399 @@
+"""One WebSocket: the shell around `ServerSession`. It moves bytes; what they mean is decided elsewhere.
+
+The hub's thread puts messages into the outbox; a task on the event loop sends them. A socket that reads too slowly is
+resynced, then closed; it never delays another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import assert_never
+from weakref import WeakValueDictionary
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from headwater.gateway.hub.session import Joining
+from headwater.gateway.hub.window_cache import Resume
+from headwater.gateway.server import Server
+from headwater.gateway.web.allowance import Allowance
+from headwater.gateway.web.outbox import Bodies, Data, Outbox
+from headwater.gateway.web.threads import Together, Workers
+from headwater.gateway.web.wide_queries import WideQueries
+from headwater.model.emission import Emission, Result
+from headwater.model.errors import HeadwaterError
+from headwater.model.limits import Limits
+from headwater.plan.planner import Planned
+from headwater.protocol.emissions import kind_of, with_id
+from headwater.protocol.messages import (
+    Closed,
+    Error,
+    Health,
+    Message,
+    Progress,
+    Ready,
+    ResyncMessage,
+    Subscribe,
+    Subscribed,
+    WireColumn,
+    encode_message,
+)
+from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, Share, error_message
+from headwater.protocol.values import from_wire
+from headwater.runtime.switch_interval import yielding
+
+_SLOW = 4408
+_PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
+_LONG_SQL = 4 << 10
+_SETTLE_S = 0.25  # for a cell that does not come along: then others need not wait for it either
+_TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
+_FAREWELL_S = 1.0
+_MANY_VALUES = 10_000  # of a result; encoding so many takes milliseconds
+_VALUE_BYTES = 8  # about as many on the wire
+_PATIENCE_HEARTBEATS = 10
+_log = logging.getLogger("headwater.socket")
+
+
+class SocketSink:
+    """The hub's sink of one socket. Messages gather until the progress that makes them count, then go out together."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        bodies: Bodies,
+        ended: Callable[[str], None],
+        subscribed: Callable[[str, Planned], Subscribed],
+    ) -> None:
+        self._outbox, self._bodies, self._ended, self._subscribed = outbox, bodies, ended, subscribed
+        self.is_quiet = True  # no progress since the last heartbeat
+
+    def emit(self, subscription: str, emission: Emission) -> None:
+        """A large result is encoded when it is sent: the hub's thread serves others, too."""
+        if isinstance(emission, Result) and (values := len(emission.rows) * len(emission.columns)) > _MANY_VALUES:
+            self._outbox.put(partial(self._encoded, subscription, emission), values * _VALUE_BYTES, renewable=True)
+        else:
+            self._outbox.put(self._encoded(subscription, emission), renewable=True)
+
+    def _encoded(self, subscription: str, emission: Emission) -> bytes:
+        return with_id(kind_of(emission), subscription, self._bodies.of(emission))
+
+    def ready(self, subscription: str, position: int) -> None:
+        self._outbox.put(encode_message(Ready(subscription, position)), renewable=True)
+
+    def replanned(self, subscription: str, planned: Planned) -> None:
+        self.send(self._subscribed(subscription, planned))
+
+    def resync(self, subscription: str, reason: str) -> None:
+        self.send(ResyncMessage(subscription, reason))
+
+    def failed(self, subscription: str, reason: str) -> None:
+        self.send(Error("window_error", reason, subscription))
+
+    def closed(self, subscription: str, reason: str) -> None:
+        self._ended(subscription)
+        self.send(Closed(subscription, reason))
+        self._outbox.ring()
+
+    def health(self, failure: str | None) -> None:
+        self.send(Health(failure))
+        self._outbox.ring()
+
+    def progress(self, position: int) -> None:
+        self.is_quiet = False
+        self._outbox.put(encode_message(Progress(position)), renewable=True)
+        self._outbox.ring()
+
+    def send(self, message: Message) -> None:
+        self._outbox.put(encode_message(message))
+
+
+class Socket:
+    def __init__(self, websocket: WebSocket, server: Server, shared: Shared) -> None:
+        self._websocket, self._server, self._shared = websocket, server, shared
+        self._limits = server.pipeline.limits
+        self._address = websocket.client.host if websocket.client else ""
+        share = shared.share_of(self._address, self._limits)
+        self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
+        self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
+        self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
+        self._loop = asyncio.get_running_loop()
+        self._sink = SocketSink(self._outbox, shared.bodies, self._ended, self._subscribed)
+        self.session = server.hub.open(self._sink)
+        self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
+        self._under_way = 0
+
+    async def run(self) -> None:
+        """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
+        tasks = [asyncio.create_task(each) for each in (self._receive(), self._send(), self._beat())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*tasks, *self._opening.values()):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._protocol.leave()
+            await self._shared.workers.quickly(self._server.hub.close, self.session)
+        if tasks[0] not in done:
+            await self._send_away()
+
+    async def _send_away(self) -> None:
+        """A peer that reads nothing will not read this either; it is not waited for."""
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            await asyncio.wait_for(self._websocket.close(*self._farewell), _FAREWELL_S)
+
+    def _ended(self, id: str) -> None:
+        """Called by the hub's thread; the protocol belongs to the loop's."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._forget, id)
+
+    def _forget(self, id: str) -> None:
+        self._protocol.ended(id)
+        self._allowance.forget(id)
+
+    async def _receive(self) -> None:
+        while True:
+            frame = await self._websocket.receive()
+            if frame["type"] == "websocket.disconnect":
+                return
+            await self._in_its_turn()
+            data = frame.get("text") if frame.get("text") is not None else frame.get("bytes")
+            if not await self._act(data or b""):
+                return
+
+    async def _in_its_turn(self) -> None:
+        """Who sends faster than its share waits. Nothing is lost: the next message is read when this one is done."""
+        if (wait_s := self._allowance.hear(time.monotonic())) > 0:
+            await asyncio.sleep(wait_s)
+        while self._under_way >= self._limits.subscribes_under_way_max:
+            await asyncio.wait(self._opening.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _act(self, data: str | bytes) -> bool:
+        """Does what the protocol says; False when the conversation is over."""
+        for action in self._protocol.receive(data):
+            match action:
+                case Send(message):
+                    self._say(message)
+                case Open(subscribe):
+                    self._after(subscribe.id, partial(self._open, subscribe))
+                case Drop(id, forget):
+                    self._after(id, partial(self._drop, id, forget))
+                case Reach(position):
+                    await self._shared.workers.quickly(self._server.hub.await_position, self.session, position)
+                case HangUp(code, reason):
+                    await self._transmit(self._outbox.taken())
+                    await self._websocket.close(code, reason)
+                    return False
+                case never:
+                    assert_never(never)
+        return True
+
+    def _after(self, id: str, what: Callable[[], Awaitable[None]]) -> None:
+        """What is asked of one subscription is done in the order it was asked."""
+        before = self._opening.get(id)
+        task = self._opening[id] = asyncio.create_task(_in_turn(before, what))
+        self._under_way += 1
+        task.add_done_callback(partial(self._is_done, id))
+
+    def _is_done(self, id: str, task: asyncio.Task[None]) -> None:
+        self._under_way -= 1
+        if self._opening.get(id) is task:
+            del self._opening[id]
+
+    async def _drop(self, id: str, forget: bool) -> None:
+        self._allowance.forget(id)
+        await self._shared.workers.quickly(partial(self._server.hub.unsubscribe, self.session, id, forget=forget))
+
+    async def _open(self, subscribe: Subscribe) -> None:
+        """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
+        try:
+            planned = await self._planned(subscribe) if _is_long(subscribe) else None
+            for _ in range(_PREPARED_MAX):
+                unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
+                if unknown is None:
+                    return
+                await self._shared.wide.admit(self._address, len(unknown.template.outputs))
+                planned = await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
+            raise HeadwaterError("the query's tables changed while it was set up, again and again", hint="try again")
+        except Exception as error:
+            self._forget(subscribe.id)
+            self._say(error_message(_told(error), subscribe.id))
+
+    async def _planned(self, subscribe: Subscribe) -> Planned:
+        """Who has to wait for its turn anyway is not planned for before."""
+        await self._shared.wide.admit(self._address)
+        return await self._shared.planning(self, (self, subscribe))
+
+    def plan(self, subscribe: Subscribe) -> Planned:
+        params = subscribe.params
+        given = (
+            {name: from_wire(value) for name, value in params.items()}
+            if isinstance(params, dict)
+            else [from_wire(value) for value in params]
+        )
+        planned = self._server.pipeline.plan(subscribe.sql, given)
+        self._allowance.ask(subscribe.id, planned.strategy)
+        return planned
+
+    def joining(self, subscribe: Subscribe, planned: Planned) -> Joining:
+        """Says that the subscription is there; what it shows follows."""
+        self._sink.send(self._subscribed(subscribe.id, planned))
+        self._outbox.ring()
+        resume = None if subscribe.resume_seq is None else Resume(subscribe.resume_seq, subscribe.resume_gen)
+        return Joining(self.session, subscribe.id, planned, resume)
+
+    def _subscribed(self, id: str, planned: Planned) -> Subscribed:
+        template = planned.template
+        columns = [
+            WireColumn(output.name, output.expr.type.value if output.expr.type else "null")
+            for output in template.outputs
+        ]
+        table = self._server.pipeline.table(template.table)
+        query_id = f"{planned.instance.id:016x}"
+        return Subscribed(
+            id,
+            query_id,
+            columns,
+            list(table.key) if table else [],
+            planned.strategy,
+            template.ordered,
+            self._server.pipeline.gen,
+        )
+
+    def _say(self, message: Message) -> None:
+        self._sink.send(message)
+        self._outbox.ring()
+
+    async def _send(self) -> None:
+        """Sends what gathers; a flooded outbox that has drained is filled afresh, so many times and no more."""
+        floods = 0
+        while floods <= self._limits.outbox_resyncs_max:
+            began = time.monotonic()
+            while self._outbox.flooded_at is None:
+                await self._transmit(await self._outbox.take())
+            floods = 1 if time.monotonic() - began > self._patience_s else floods + 1
+            if floods <= self._limits.outbox_resyncs_max:
+                await self._renew()
+
+    async def _renew(self) -> None:
+        """A fresh result for each subscription, one after the other: the next when the one before is on its way."""
+        hub = self._server.hub
+        for id in await self._shared.workers.quickly(hub.interrupt, self.session, self._outbox.renew):
+            await self._shared.workers.quickly(hub.renew, self.session, id)
+            await self._transmit(self._outbox.taken())
+            if self._outbox.flooded_at is not None:
+                return
+
+    async def _transmit(self, messages: list[Data]) -> None:
+        for data in messages:
+            encoded = data if isinstance(data, bytes) else await self._shared.workers.slowly(data)
+            await self._websocket.send_text(encoded.decode())
+
+    async def _beat(self) -> None:
+        """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""
+        while not self._outbox.hopeless:
+            await asyncio.sleep(self._limits.heartbeat_ms / 1000)
+            farewell = self._allowance.farewell(self._protocol, time.monotonic())
+            if farewell is not None:
+                self._farewell = farewell
+                return
+            flooded_at = self._outbox.flooded_at
+            if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
+                return
+            if self._sink.is_quiet and self.session.position >= 0:
+                self._sink.progress(self.session.position)
+            self._sink.is_quiet = True
+
+    @property
+    def _patience_s(self) -> float:
+        return _PATIENCE_HEARTBEATS * self._limits.heartbeat_ms / 1000
+
+
+class Shared:
+    """What all sockets of a server have in common: encoded bodies, threads, and subscribing together."""
+
+    def __init__(self, server: Server) -> None:
+        self.bodies, self.workers = Bodies(), Workers()
+        self._server = server
+        self.explains = 0  # under way
+        self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
+        self.subscribing: Together[Asked, Planned | None] = Together(self.workers, partial(_subscribe_all, server))
+        self.planning: Together[tuple[Socket, Subscribe], Planned] = Together(self.workers, _plan_all, most=1)
+
+    @cached_property
+    def wide(self) -> WideQueries:
+        return WideQueries(self._server.pipeline.limits)
+
+    def share_of(self, address: str, limits: Limits) -> Share:
+        """What the sessions of one address hold together, as long as there is one."""
+        share = self._shares.get(address)
+        if share is None:
+            share = self._shares[address] = Share(limits.subscriptions_per_address_max)
+        return share
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a socket asked for, and its plan where that is known."""
+
+    socket: Socket
+    subscribe: Subscribe
+    planned: Planned | None = None
+
+
+def _is_long(subscribe: Subscribe) -> bool:
+    """So long that planning it would hold up those who subscribe at the same time."""
+    return len(subscribe.sql) > _LONG_SQL
+
+
+def _plan_all(asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception]:
+    """One at a time, of every socket in turn, and others go on meanwhile."""
+    with yielding():
+        return [socket.plan(subscribe) for socket, subscribe in asked]
+
+
+def _subscribe_all(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
+    """For each: nothing when it has joined, its plan when the template must be prepared first, or what was wrong. The
+    next come when the cells have taken these: so that a commit finds few of them before it in the log."""
+    with yielding():
+        outcomes = _joined(server, asked)
+        server.hub.settle(_SETTLE_S)
+    return outcomes
+
+
+def _joined(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
+    outcomes: list[Planned | Exception | None] = [None] * len(asked)
+    joining: dict[int, Joining] = {}
+    for number, one in enumerate(asked):
+        socket, subscribe = one.socket, one.subscribe
+        try:
+            planned = one.planned or socket.plan(subscribe)
+            if server.pipeline.names(planned.template.id) is None:
+                outcomes[number] = planned
+            else:
+                planned = server.hub.prepare(socket.session, planned)
+                joining[number] = socket.joining(subscribe, planned)
+        except Exception as error:
+            outcomes[number] = error
+    for number, refused in zip(joining, server.hub.subscribe_all(list(joining.values())), strict=True):
+        outcomes[number] = refused
+    return outcomes
+
+
+async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    await what()
+
+
+def _told(error: Exception) -> HeadwaterError:
+    """What a subscriber hears of an error; one that was never meant to happen is for the log, not for the wire."""
+    if isinstance(error, HeadwaterError):
+        return error
+    _log.error("a subscription failed", exc_info=error)
+    return HeadwaterError("the server met an error of its own", hint="its log has the details")

@@ -1,0 +1,110 @@
+"""Threads for what would hold up the event loop, and calls that are made together. Knows nothing of what is called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from headwater.runtime.switch_interval import yielding
+
+_QUICK_THREADS, _SLOW_THREADS = 8, 4
+TOGETHER_MAX = 32  # subscriptions at once: a commit waits for no more in the log
+_REST = 0.5  # of the time that those before took: so much of the machine is left to others
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class Workers:
+    """What reads a table is slow: it has threads of its own, so that it delays nobody who reads none."""
+
+    def __init__(self) -> None:
+        self._quick = ThreadPoolExecutor(_QUICK_THREADS, "headwater-quick")
+        self._slow = ThreadPoolExecutor(_SLOW_THREADS, "headwater-slow")
+
+    async def quickly(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
+
+    async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._slow, _beside_others, call, *arguments)
+
+    def close(self) -> None:
+        for threads in (self._quick, self._slow):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Queue(Generic[Item]):
+    """Items in the order they came, those of different owners in turn: who asks for much waits for it alone."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[object, deque[Item]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, owner: object, item: Item) -> None:
+        self._waiting.setdefault(owner, deque()).append(item)
+
+    def take(self, most: int) -> list[Item]:
+        """One of each owner, then another of each: whoever was served goes behind the others."""
+        taken: list[Item] = []
+        while self._waiting and len(taken) < most:
+            owner = next(iter(self._waiting))
+            items = self._waiting.pop(owner)
+            taken.append(items.popleft())
+            if items:
+                self._waiting[owner] = items
+        return taken
+
+
+class Together(Generic[Item, Outcome]):
+    """Items that come while others are seen to are seen to together, next: one write to the log, not one each. At most
+    so many at once, of every owner as many, and then others have their turn; and where more wait, a rest follows."""
+
+    def __init__(
+        self, workers: Workers, call: Callable[[Sequence[Item]], list[Outcome | Exception]], most: int = TOGETHER_MAX
+    ) -> None:
+        self._workers, self._call, self._most = workers, call, most
+        self._waiting: Queue[tuple[Item, asyncio.Future[Outcome]]] = Queue()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, owner: object, item: Item) -> Outcome:
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.put(owner, (item, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            began, batch = time.monotonic(), self._waiting.take(self._most)
+            wanted = [(item, future) for item, future in batch if not future.done()]  # others have gone meanwhile
+            try:
+                outcomes = await self._workers.quickly(self._call, [item for item, _ in wanted]) if wanted else []
+            except Exception as error:
+                outcomes = [error] * len(wanted)
+            for (_, future), outcome in zip(wanted, outcomes, strict=True):
+                _settle(future, outcome)
+            if self._waiting:
+                await asyncio.sleep(_REST * (time.monotonic() - began))
+        self._running = None
+
+
+def _beside_others(call: Callable[..., T], *arguments: object) -> T:
+    with yielding():
+        return call(*arguments)
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    """Who no longer waits is not told."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

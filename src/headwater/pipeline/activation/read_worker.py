@@ -1,0 +1,41 @@
+"""What a process beside the server runs to read large tables: rows come as Python's values, and to make thousands of
+them there would keep its threads waiting. The files go where the order lies. It appends nothing to the log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from headwater.fs.atomic_write import read_checked, write_checked
+from headwater.pipeline.activation.hydration import hydrate
+from headwater.pipeline.records.control import Hydration
+from headwater.sources import open_source
+
+ORDER, READ = "order", "read"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Read these tables of the source with this address. The log stood at `since` before."""
+
+    address: str
+    tables: tuple[str, ...]
+    since: int
+
+
+def read(order: Order, directory: Path) -> tuple[Hydration, ...]:
+    source = open_source(order.address)
+    try:
+        return tuple(hydrate(source, table, directory, order.since, _say) for table in order.tables)
+    finally:
+        source.close()
+
+
+def _say(table: str, rows: int) -> None:
+    print(rows, table, flush=True)
+
+
+def main(directory: Path) -> None:
+    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
+    write_checked(directory / READ, msgspec.msgpack.encode(read(order, directory)))

@@ -1,0 +1,71 @@
+"""What a cell cannot get past: after a few failures at one place of the log, whoever failed there is expelled.
+
+A cell that raises is made anew and reads the same records again. If it fails again at the same place for the same
+table, relation or template, that is no accident: a record in the log ends what is kept of it in this cell, with the
+reason, and the cell goes on for everybody else. The count lies in a file: a Spark task does not know the one before it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.fs.atomic_write import read_checked, write_checked
+from headwater.log.record import Kind
+from headwater.log.segment import SegmentReader
+from headwater.model.errors import Corrupt, Poisoned
+from headwater.pipeline.data_dir.layout import Layout
+from headwater.pipeline.records.control import Expel, decode_control
+
+FAILURES_MAX = 3
+
+
+class _Count(msgspec.Struct):
+    expel: Expel
+    failures: int
+
+
+def count(layout: Layout, cell: int, error: Poisoned) -> None:
+    """One more failure of a cell. Another place in the log, or another culprit, is counted anew. What is certain to
+    fail is not tried again."""
+    expel = Expel(cell, error.after, error.name, error.message, error.over_budget)
+    before = _read(layout, cell)
+    again = before is not None and (before.expel.after, before.expel.name) == (expel.after, expel.name)
+    failures = before.failures + 1 if before is not None and again else 1
+    failures = FAILURES_MAX if error.certain else failures
+    write_checked(layout.poison(cell), msgspec.msgpack.encode(_Count(expel, failures)))
+
+
+def verdict(layout: Layout, cell: int) -> Expel | None:
+    """Who must go, if it is time; that is said once."""
+    found = _read(layout, cell)
+    if found is None or found.failures < FAILURES_MAX:
+        return None
+    layout.poison(cell).unlink()
+    return found.expel
+
+
+def overburdened(layout: Layout, cell: int) -> int | None:
+    """The log offset after which the cell was over budget, if it was: from there on it steps by single transactions,
+    for several of them may be too much where each is not."""
+    found = _read(layout, cell)
+    return found.expel.after if found is not None and found.expel.over_budget else None
+
+
+def _read(layout: Layout, cell: int) -> _Count | None:
+    try:
+        return msgspec.msgpack.decode(read_checked(layout.poison(cell)), type=_Count)
+    except (FileNotFoundError, Corrupt, msgspec.MsgspecError):
+        return None
+
+
+def expulsions(layout: Layout, cell: int, applied: int) -> list[Expel]:
+    """Those that a cell, which stands at `applied`, has before it."""
+    reader = SegmentReader(layout.log, applied + 1)
+    found: list[Expel] = []
+    try:
+        while records := reader.poll():
+            decisions = [decode_control(record) for record in records if record.kind is Kind.DECISION]
+            found += [one for one in decisions if isinstance(one, Expel) and one.cell == cell and one.after >= applied]
+    finally:
+        reader.close()
+    return found

@@ -1,0 +1,31 @@
+"""What a killed run leaves in a data directory that no later one reads: removed at the next start.
+
+Called by whoever holds the directory's lock, before anything runs. It never removes what the log or a manifest names.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+from headwater.pipeline.data_dir.layout import Layout
+
+
+def remove_left_over(layout: Layout, needed: Container[str]) -> None:
+    """`needed` are the entries of `hydration` that records in the log name."""
+    for path in list(_left_over(layout, needed)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _left_over(layout: Layout, needed: Container[str]) -> Iterator[Path]:
+    yield from (path for path in layout.hydration.iterdir() if path.name not in needed)
+    for pattern in ("warm-*", "checkpoint-*"):  # of earlier boots
+        yield from layout.spark.glob(pattern)
+    yield from layout.cells.glob("*/failure")
+    yield from layout.cells.glob("*/state/*.arrow.*")  # by a process that ended before it gave it its name
+    for directory in (layout.root, layout.log, layout.kept, *layout.cells.glob("*"), *layout.cells.glob("*/diffs")):
+        yield from directory.glob("*.new")

@@ -1,0 +1,77 @@
+"""EXPLAIN with figures: the query run once by our own engine over the rows the origin has now, in memory of its own.
+
+It reads every row of the tables the query reads: for a look, not for a dashboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from headwater.dialects.sqlite.render import quote
+from headwater.engine.analyze import Actual, measured
+from headwater.engine.dataflow import Dataflow
+from headwater.model.budget import Budget
+from headwater.model.limits import DEFAULT
+from headwater.model.schema import Table
+from headwater.model.value import to_array
+from headwater.plan.explain import Actuals
+from headwater.plan.planner import Planned
+from headwater.sources.source import Source
+
+_PAIR_BYTES = 128
+
+_MODEST = replace(
+    DEFAULT, work_pairs_max=DEFAULT.explain_pairs_max, work_bytes_max=DEFAULT.explain_pairs_max * _PAIR_BYTES
+)
+
+
+def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> Actuals:
+    """It runs in the server, so it may use less than a query that is set up in a process of its own."""
+    template = planned.template
+    used = {name: tables[name] for name in sorted(template.tables)}
+    rows = {name: _rows(source, table) for name, table in used.items()}
+    if template.relation is None:
+        beside = [_counted(rows[template.table].num_rows, "row")]
+    else:
+        found = measured(template.relation, used, {name: [batch] for name, batch in rows.items()}, Budget.of(_MODEST))
+        beside = [_beside(one) for one in found]
+    return Actuals(beside, _whole(used, rows, planned))
+
+
+def _whole(tables: Mapping[str, Table], rows: Mapping[str, pa.RecordBatch], planned: Planned) -> list[str]:
+    """As a cell would: activate, subscribe, emit the first result."""
+    flow = Dataflow(limits=_MODEST)
+    for table in tables.values():
+        flow.define(table)
+    flow.activate(planned.template, {name: [batch] for name, batch in rows.items()})
+    flow.subscribe(planned.instance, 1)
+    shown = sum(batch.num_rows for batch in flow.take().edits.values())
+    work = flow.counters
+    return [
+        f"result {_counted(shown, 'row')}",
+        f"work to hydrate: gathered {work.gathered:,}, emitted {work.emitted:,}, rewrote {work.rewritten:,}",
+    ]
+
+
+def _rows(source: Source, table: Table) -> pa.RecordBatch:
+    names = ", ".join(quote(column.name) for column in table.columns)
+    answer = source.query(f"SELECT {names} FROM {quote(table.name)}")
+    columns = list(zip(*answer.rows, strict=True)) or [()] * len(table.columns)
+    arrays = [to_array(values, column.type) for values, column in zip(columns, table.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.arrow)
+
+
+def _beside(actual: Actual) -> str:
+    parts = [_counted(actual.rows, "row")]
+    if actual.kept:
+        parts.append(f"keeps {actual.kept:,}")
+    if actual.gathered:
+        parts.append(f"gathered {actual.gathered:,}")
+    return ", ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,121 @@
+"""From SQL to a plan with any source: ours where we can keep the query current, else the origin's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.engine.requeried.keyed_rows import keys_of
+from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.schema import Table
+from headwater.pipeline.planning.analyze import measure
+from headwater.plan.explain import explain
+from headwater.plan.planner import Planned, plan
+from headwater.plan.requery_by_key import Selection, selection_of
+from headwater.plan.requery_order import refuse_unordered
+from headwater.plan.requery_whole import ASKED, Requeried, explain_requery, planned_requery, requeried
+from headwater.sources.source import Reads, Source
+from headwater.sql.outline.tokens import NoOutline
+from headwater.sql.syntax.parameters import Given
+
+
+def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
+    """What we cannot keep current ourselves, the origin is asked again for."""
+    if source.dialect == "postgres":
+        return _plan_read(source, tables, sql, params)
+    try:
+        return plan(sql, dict(tables), params), None
+    except SqlError as refusal:
+        return _asked(source, tables, sql, params, _reads(source, sql, params, refusal), refusal.message)
+
+
+def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
+    """A plan of our own, or the refusal that says why there is none."""
+    if source.dialect != "postgres":
+        return plan(sql, dict(tables), params)
+    planned, query = _plan_read(source, tables, sql, params)
+    if query is not None:
+        raise UnsupportedQuery(query.why[0], sql=sql)
+    return planned
+
+
+def _plan_read(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given
+) -> tuple[Planned, Requeried | None]:
+    """The origin reads the query first. Ours must come to the same tables and names, or it has read something else."""
+    reads = source.reads(sql, params)
+    try:
+        planned = plan(sql, {name: tables[name] for name in reads.tables if name in tables}, params)
+    except SqlError as refusal:
+        return _asked(source, tables, sql, params, reads, refusal.message)
+    names = tuple(output.name for output in planned.template.outputs)
+    if names != reads.columns or planned.template.tables != frozenset(reads.tables):
+        return _asked(source, tables, sql, params, reads, "we read it otherwise than PostgreSQL does")
+    return planned, None
+
+
+def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> Requeried:
+    """What a query that the origin answers reads now; `SqlError` where that makes another query of it."""
+    reads = source.reads(query.sql, query.params)
+    if reads.columns != query.names:
+        raise SqlError("what it reads was redefined with other columns: subscribe again", sql=query.sql)
+    if query.selection is None:
+        return requeried(query.sql, query.params, reads.columns, reads.tables, reads.functions, query.why)
+    _, found = plan_with(source, tables, query.sql, query.params)
+    if found is None or found.selection is None or keys_of(found.selection) != keys_of(query.selection):
+        raise SqlError("what it reads was redefined with other keys: subscribe again", sql=query.sql)
+    return found
+
+
+def _asked(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads, why: str
+) -> tuple[Planned, Requeried]:
+    """By the keys of its rows where that will do, else whole."""
+    reason = f"not incremental: {why}"
+    try:
+        selection, mask = _selected(source, tables, sql, params, reads)
+        query = requeried(sql, params, reads.columns, mask, reads.functions, (reason,), selection)
+    except NoOutline as other:
+        whole = (reason, f"not selective: {other}")
+        query = requeried(sql, params, reads.columns, reads.tables, reads.functions, whole)
+    return planned_requery(query), query
+
+
+def _selected(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads
+) -> tuple[Selection, Mapping[str, frozenset[str]]]:
+    """With the columns that count. The origin reads what we made of the query, and must find the same tables in it."""
+    if not reads.row_by_row:
+        raise NoOutline("a function in it gathers rows, or it reads a view")
+    read = {name: table for name, table in tables.items() if name in reads.tables}
+    selection = selection_of(sql, read, source.dialect, reads.columns)
+    try:
+        found = source.reads(selection.whole, params)
+    except SqlError as error:
+        raise NoOutline(f"with its keys, {error.message}") from None
+    if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
+        raise NoOutline("the origin reads it otherwise than we do")
+    if source.dialect == "postgres":
+        refuse_unordered(selection.order, found.typed)
+    return selection, found.tables
+
+
+def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
+    """What the origin prepares is right, whether our grammar knows it or not. Of what it refuses too, our own words say
+    more."""
+    if isinstance(refusal, UnsupportedQuery):
+        return source.reads(sql, params)
+    try:
+        return source.reads(sql, params)
+    except UnsupportedQuery:
+        raise
+    except SqlError:
+        raise refusal from None
+
+
+def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given, analyze: bool = False) -> str:
+    """With `analyze` the query is run once, and what that took stands beside each operator."""
+    planned, _ = plan_with(source, tables, sql, params)
+    if planned.strategy in ASKED:
+        return explain_requery(planned, source.notes())
+    actuals = measure(source, tables, planned) if analyze else None
+    return explain(planned, tables.get(planned.template.table), source.notes(), actuals)

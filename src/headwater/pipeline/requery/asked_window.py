@@ -1,0 +1,58 @@
+"""A window that the origin answers: what is known of its last answer, and what has changed since. It asks nothing."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from headwater.model.change import Change
+from headwater.model.schema import Table
+from headwater.pipeline.requery.dirty_keys import Touched
+from headwater.pipeline.requery.key_renames import Renames
+from headwater.plan.requery_by_key import Unmapped
+from headwater.plan.requery_whole import Requeried, touches
+from headwater.sources.cancellation import Cancellation
+
+
+@dataclass(slots=True)
+class AskedWindow:
+    """`dirty` when a question is due, `asking` while one is under way, which ends by `cancellation`; not before
+    `retry_s` where the last one failed. `client` is who asked for it first. `slow`: its questions take their time.
+    `unsure`: it must be learned first what the query reads. `logging` is held while an answer is logged.
+
+    The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
+    """
+
+    query: Requeried
+    touched: Touched
+    renames: Renames
+    client: int = 0
+    dirty: bool = True
+    asking: bool = False
+    unsure: bool = False
+    slow: bool = False
+    retry_s: float = 0.0
+    position: int = -1
+    offset: int = -1
+    rows: int = 0
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    logging: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def in_parts(self) -> bool:
+        return self.query.selection is not None and self.offset >= 0 and not self.touched.needs_whole
+
+    def changed(self, position: int, table: Table, change: Change) -> None:
+        selection = self.query.selection
+        if self.dirty and selection is None:
+            return
+        if not touches(self.query.mask, change.table, table.names, change.old, change.new):
+            return
+        self.dirty = True
+        if selection is not None:
+            if change.table in selection.keys:
+                self.renames.note(position, table, change)
+            try:
+                self.touched.note(position, list(selection.wanted(table, change)))
+            except Unmapped:
+                self.touched.note_whole(position)

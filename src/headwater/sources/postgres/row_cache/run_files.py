@@ -1,0 +1,74 @@
+"""Runs on disk: one Arrow file each, a batch for every chunk, read by mapping it into memory.
+
+Who keeps its name keeps its digest too: a file that is not as it was is refused. It never deletes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.fs.atomic_write import digest_of
+from headwater.fs.permissions import open_to_write
+from headwater.model.errors import Corrupt
+from headwater.model.schema import Table
+from headwater.sources.postgres.row_cache.runs import Chunk, Run
+
+_HASH, _COUNT = pa.field("hash", pa.uint64()), pa.field("count", pa.int32())
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A run, and the name and digest of its file."""
+
+    name: str
+    digest: str
+    run: Run
+
+
+def write(path: Path, table: Table, chunks: Iterable[Chunk]) -> Filed:
+    """Durable once the directory is synced."""
+    schema = pa.schema([_HASH, _COUNT, *table.arrow])
+    with open_to_write(path) as file:
+        with pa.ipc.new_file(file, schema) as writer:
+            for chunk in chunks:
+                arrays = [pa.array(chunk.hash), pa.array(chunk.count), *chunk.rows.columns]
+                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        file.flush()
+        os.fsync(file.fileno())
+    return _filed(path)
+
+
+def read(path: Path, digest: str) -> Filed:
+    """The run as it was written."""
+    try:
+        filed = _filed(path)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, str(error)) from None
+    if filed.digest != digest:
+        raise _damaged(path, "its checksum does not match")
+    return filed
+
+
+def _filed(path: Path) -> Filed:
+    mapped = pa.memory_map(str(path)).read_buffer()
+    digest = digest_of(memoryview(mapped))
+    reader = pa.ipc.open_file(mapped)
+    batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
+    return Filed(path.name, digest, Run.of(map(_chunk, batches)))
+
+
+def _damaged(path: Path, found: str) -> Corrupt:
+    return Corrupt(
+        f"the rows of a captured table cannot be read from {path.name}: {found}",
+        hint="start again with a fresh data directory",
+    )
+
+
+def _chunk(batch: pa.RecordBatch) -> Chunk:
+    rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=pa.schema([*batch.schema][2:]))
+    return Chunk(batch.column(0).to_numpy(), batch.column(1).to_numpy(), None, rows)

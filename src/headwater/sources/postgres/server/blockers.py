@@ -1,0 +1,61 @@
+"""Transactions that keep us waiting: what must wait for others ends at a deadline, with an error that names them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import psycopg
+
+from headwater.model.errors import SourceError
+from headwater.sources.postgres.server.connections import Connection, Sessions
+
+_OPEN = """
+SELECT format('pid %%s of user %%s in database %%s (%%s, open for %%s s)', pid, usename, datname, state,
+              extract(epoch FROM clock_timestamp() - xact_start)::int8),
+       format('SELECT pg_terminate_backend(%%s)', pid)
+FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND CASE WHEN %s::int8[] IS NULL THEN backend_xid IS NOT NULL ELSE pid = ANY (%s) END
+UNION ALL
+SELECT format('prepared transaction %%L in database %%s (open for %%s s)', gid, database,
+              extract(epoch FROM clock_timestamp() - prepared)::int8),
+       format('ROLLBACK PREPARED %%L', gid)
+FROM pg_prepared_xacts WHERE %s::int8[] IS NULL
+LIMIT 3
+"""
+
+
+@contextlib.contextmanager
+def deadline(sessions: Sessions, db: Connection, seconds: float, doing: str) -> Iterator[None]:
+    """Cancels what runs on the connection when the time is up, and raises with the transactions it waits for."""
+    expired = threading.Event()
+
+    def cancel() -> None:
+        expired.set()
+        with contextlib.suppress(psycopg.Error):
+            db.cancel_safe(timeout=seconds)
+
+    timer = threading.Timer(seconds, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (SourceError, psycopg.Error):
+        if expired.is_set():
+            raise blocked(sessions, seconds, doing) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def blocked(sessions: Sessions, seconds: float, doing: str, pids: list[int] | None = None) -> SourceError:
+    """`pids`: only these are waited for; None where it is every transaction that has written."""
+    with sessions.lent() as db:
+        found = db.execute(_OPEN.encode(), (pids, pids, pids)).fetchall()
+    who = "; ".join(told for told, _ in found) or "none that is still open"
+    statements = "; ".join(statement for _, statement in found)
+    return SourceError(
+        f"could not {doing} within {seconds:g} s: PostgreSQL waits for transactions that began before: {who}",
+        hint=f"end them ({statements}) and subscribe again" if statements else "subscribe again",
+    )

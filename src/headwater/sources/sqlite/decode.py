@@ -1,0 +1,140 @@
+"""Turns rows of `_headwater_log` into transactions and schema changes. Pure: it is handed rows and captures, never a
+connection, and gives the same answer for the same rows, wherever it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.model.change import Change, Transaction
+from headwater.model.schema import Table
+from headwater.model.value import Row, Type
+from headwater.sources.source import Item, Redefinition, SchemaChange
+from headwater.sources.sqlite.cascades import Cascades
+from headwater.sources.sqlite.change_table import Capture
+
+LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
+
+_TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
+
+
+class Garbled(bytes):
+    """Text that is not UTF-8. It cannot be passed on as text, and as a blob it would be another value."""
+
+
+def text_or_garbled(data: bytes) -> str | Garbled:
+    """A `text_factory` for rows that the ordinary one refuses."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Garbled(data)
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Where the reading of the log stands. `garbled` collects captures that ended for what they hold, with reasons."""
+
+    position: int
+    captures: Mapping[int, Capture]
+    mixed: dict[int, frozenset[int]]
+    garbled: dict[int, str] = field(default_factory=dict)
+    _tables: dict[int, Table] = field(default_factory=dict)
+    _checked: dict[tuple[int, tuple[type, ...]], frozenset[int]] = field(default_factory=dict)
+
+    def decode(self, rows: Iterable[LogRow], ends: Sequence[int]) -> list[Item]:
+        """All rows after `position` up to the last of `ends`, which are seqs that transactions end with, ascending."""
+        items: list[Item] = []
+        pending: list[LogRow] = []
+        place = 0
+        for row in rows:
+            if row[0] > ends[place]:
+                items += self._transaction(pending, ends[place])
+                pending = []
+                while row[0] > ends[place]:
+                    place += 1
+            if row[2] in "iudc":
+                pending.append(row)
+            else:
+                over = [row[1]] if row[2] == "g" else []  # of what ended in the transaction itself nothing more is told
+                items += self._transaction([one for one in pending if one[1] not in over], row[0] - 1)
+                items += self._schema_change(row)
+                pending = []
+        return items + self._transaction(pending, ends[-1])
+
+    def _transaction(self, rows: list[LogRow], end: int) -> list[Item]:
+        """The transaction, and before it the schema changes that its values ask for."""
+        cascades = Cascades()
+        items: list[Item] = []
+        for row in rows:
+            capture = self._reported(row)
+            change = self._change(capture, row, items) if capture is not None else None
+            if capture is not None and change is not None:
+                cascades.append(change, capture.shape.refers_to_itself, row[2] == "c")
+        self.position = end
+        ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
+        kept = tuple(change for change in cascades.changes if change.table not in ended)
+        return [*items, Transaction(end, kept)] if kept else items
+
+    def _reported(self, row: LogRow) -> Capture | None:
+        """None for a row that is older than its capture's types, or that comes after the capture's end."""
+        capture = self.captures.get(row[1])
+        if capture is None or capture.since is None or row[0] <= capture.since or capture.id in self.garbled:
+            return None
+        return capture
+
+    def _change(self, capture: Capture, row: LogRow, items: list[Item]) -> Change | None:
+        end = 3 + 2 * len(capture.types)
+        old: Row | None = row[3:end:2] if row[2] != "i" else None
+        new: Row | None = row[4:end:2] if row[2] != "d" else None
+        for image in (old, new):
+            if image is not None and (odd := self._misfits(capture, image)):
+                items += self._widened(capture, image, odd)
+        return None if capture.id in self.garbled else Change(capture.shape.name, old, new)
+
+    def _misfits(self, capture: Capture, image: Row) -> frozenset[int]:
+        """The columns whose values do not fit the type they have by now."""
+        kinds = (capture.id, tuple(map(type, image)))
+        found = self._checked.get(kinds)
+        if found is None:
+            found = self._checked[kinds] = frozenset(
+                place
+                for place, kind in enumerate(kinds[1])
+                if kind is Garbled or (kind in _TYPES and capture.types[place] not in (_TYPES[kind], Type.ANY))
+            )
+        return found and found - self.mixed.get(capture.id, frozenset())
+
+    def _widened(self, capture: Capture, image: Row, odd: frozenset[int]) -> list[Item]:
+        before = self.table(capture)
+        names = ", ".join(capture.shape.names[place] for place in sorted(odd))
+        if any(type(image[place]) is Garbled for place in odd):
+            reason = f"table {before.name} holds text that is not valid UTF-8, in {names}"
+            self.garbled[capture.id] = reason
+            return [SchemaChange(self.position, before, None, reason)]
+        self.mixed[capture.id] = self.mixed.get(capture.id, frozenset()) | odd
+        self._tables.pop(capture.id)
+        reason = f"table {before.name} holds values of another type than before, in {names}"
+        return [SchemaChange(self.position, before, self.table(capture), reason)]
+
+    def _schema_change(self, row: LogRow) -> list[Item]:
+        """Where there is nothing to tell, still that the position is reached: somebody may wait for it."""
+        self.position = seq = row[0]
+        if row[2] == "v":
+            return [Redefinition(seq)]
+        capture = self.captures.get(row[1])
+        if capture is None:
+            return [Transaction(seq, ())]
+        if row[2] == "g":
+            told = capture.id in self.garbled or capture.since is None
+            return [Transaction(seq, ()) if told else SchemaChange(seq, self.table(capture), None, row[4])]
+        before = self.captures[row[3]]
+        if before.id in self.garbled:
+            self.garbled[capture.id] = self.garbled[before.id]
+            return [Transaction(seq, ())]
+        reason = f"columns were added to table {capture.shape.name}"
+        return [SchemaChange(seq, self.table(before), self.table(capture), reason)]
+
+    def table(self, capture: Capture) -> Table:
+        if capture.id not in self._tables:
+            self._tables[capture.id] = capture.table(self.mixed.get(capture.id, frozenset()))
+        return self._tables[capture.id]

@@ -1,0 +1,444 @@
+"""One SELECT, bound clause by clause into a relation: FROM, WHERE, GROUP BY, HAVING, then results and order.
+
+The syntax tree is completed on the way: `*` is spelled out, columns get their tables. Never looks at the query around
+but through its scope: conjuncts that speak of it are set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from sqlglot import exp
+
+from headwater.dialects.sqlite.affinity import COLLATIONS, Collating
+from headwater.dialects.sqlite.operators import bind_expr, is_aggregate
+from headwater.model.errors import UnsupportedQuery
+from headwater.sql.bind.aggregates import Gathering
+from headwater.sql.bind.clauses import Attachment, Binder, Environment, Named, Selected, Whole
+from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.from_clause import From, FromClause, starred
+from headwater.sql.bind.group_by import Aggregates, Grouping, calls_in, is_concatenated
+from headwater.sql.bind.limit import is_constant, ordinal
+from headwater.sql.bind.order_by import Term, distinct_terms, user_terms
+from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.conjunction import operands, parts
+from headwater.sql.ir.expr import Call, ColumnRef, Expr
+from headwater.sql.ir.predicate import Ask, asks
+from headwater.sql.ir.relation import Aggregate, Filter, Relation, RelColumn, columns_of
+from headwater.sql.ir.walk import names_in, substituted
+from headwater.sql.rewrite.decorrelate import as_condition, correlation
+from headwater.sql.rewrite.push_down import placed
+from headwater.sql.syntax.parse import span
+
+_COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+
+
+@dataclass(slots=True)
+class Select:
+    """The work on one SELECT; `bind` does it."""
+
+    binder: Binder
+    node: exp.Select
+    around: Environment
+    outer: Scope | None
+    outermost: bool = False
+    correlated: list[Expr] = field(default_factory=list)
+    liftable: list[tuple[Expr, exp.Expr]] = field(default_factory=list)
+
+    def bind(self) -> Selected:
+        if any(is_concatenated(part) for part in self._own_parts()):
+            self._order_source()
+        source = FromClause(self.binder, self.around, self.outer).bind(self.node.args.get("from_"))
+        local = frozenset(column.name for column in columns_of(source.relation))
+        scope = Scope(self.whole.sql, source.sources, self.whole.params, shared=source.shared, outer=self.outer)
+        self._spell_out(source)
+        grouped = self._is_grouped()
+        inner = Gathering(self.binder, self.around, scope)
+        aggregates = Aggregates(self.whole, local, source.order)
+        over = Gathering(self.binder, self.around, scope, aggregates if grouped else None, inner)
+        results = tuple(self._results(replace(scope, clause=over)))
+        scope = replace(scope, spelled=self._spelled())
+        # GROUP BY and ORDER BY do not see the query around.
+        keys = list(self._keys(replace(scope, clause=inner, outer=None), results)) if grouped else []
+        passing = self._passing(local, grouped, keys, results)
+        equal = self._equal(columns_of(source.relation), passing, grouped, results, over)
+        relation = self._where(scope, source, _Open(passing, equal))
+        relation = reduce(_attached, inner.attachments, relation)
+        having = self._having(replace(scope, clause=over), passing, aggregates)
+        sorting = replace(scope, clause=over, outer=None)
+        order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
+        shape = _Shape(relation, results, having, tuple(order), over.attachments)
+        ties: tuple[tuple[exp.Expr, Bound], ...] = ()
+        if grouped:
+            shape, ties = self._group(shape, keys, aggregates.found, local)
+        else:
+            shape = shape.attached()
+        return Selected(
+            self.node,
+            replace(scope, clause=over),
+            shape.relation,
+            shape.results,
+            shape.order,
+            ties,
+            tuple(self.correlated),
+            tuple(self.liftable),
+            tuple(aggregates.found),
+            grouped,
+            self._is_scalar(grouped),
+            source.order,
+        )
+
+    @property
+    def whole(self) -> Whole:
+        return self.binder.whole
+
+    def _refuse(self, message: str, node: exp.Expr, hint: str | None = None) -> UnsupportedQuery:
+        return UnsupportedQuery(message, sql=self.whole.sql, at=span(node) or span(self.node), hint=hint)
+
+    def _own_parts(self) -> Iterator[exp.Expr]:
+        yield from self.node.expressions
+        for clause in ("having", "order"):
+            if self.node.args.get(clause):
+                yield self.node.args[clause]
+
+    def _is_grouped(self) -> bool:
+        aggregated = any(is_aggregate(call) for part in self._own_parts() for call in calls_in(part))
+        having = self.node.args.get("having")
+        if having and not aggregated and not self.node.args.get("group"):
+            raise Scope(self.whole.sql, (), self.whole.params).error(
+                "HAVING needs GROUP BY or an aggregate", span(having), "use WHERE"
+            )
+        return aggregated or bool(self.node.args.get("group"))
+
+    def _order_source(self) -> None:
+        """group_concat takes rows as they come: let a table's rows come in a total order."""
+        table = self.node.args.get("from_")
+        if isinstance(table, exp.Table) and table.name.lower() not in self.around:
+            name = exp.to_identifier(table.alias or table.name, quoted=True)
+            every = exp.Select(expressions=[exp.Star()], from_=exp.Table(this=table.this.copy(), alias=name.copy()))
+            table.replace(exp.Subquery(this=every, alias=name))
+        source = self.node.args.get("from_")
+        if isinstance(source, exp.Subquery) and not source.this.args.get("limit"):
+            source.this.set("limit", exp.Limit(expression=exp.Neg(this=exp.Literal.number(1))))
+
+    # Results
+
+    def _spell_out(self, source: From) -> None:
+        items: list[exp.Expr] = []
+        for item in self.node.expressions:
+            items += self._starred(item, source) if _is_star(item) else [item]
+        self.node.set("expressions", items)
+
+    def _starred(self, item: exp.Expr, source: From) -> Iterator[exp.Expr]:
+        only = item.table if isinstance(item, exp.Column) else None
+        found = list(starred(source.sources, source.shared, only))
+        if not found:
+            scope = Scope(self.whole.sql, source.sources, self.whole.params)
+            message = f"no such table here: {only}" if only else "no tables specified"
+            raise scope.error(message, span(item))
+        for name, table in found:
+            qualifier = exp.to_identifier(table.name, quoted=True) if table else None
+            column = exp.Column(this=exp.to_identifier(name, quoted=True), table=qualifier)
+            column.meta.update(item.meta)
+            column.meta["text"] = name
+            yield column
+
+    def _results(self, scope: Scope) -> Iterator[Named]:
+        for place, item in enumerate(list(self.node.expressions)):
+            inner = item.this if isinstance(item, exp.Alias) else item
+            written = inner.copy()
+            bound = scope.dialect.bind_result(scope, inner)
+            named = written if not isinstance(inner, exp.Column) else inner
+            name = item.alias or scope.dialect.result_name(named, bound.expr)
+            if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):
+                alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
+                self.node.expressions[place].replace(alias)
+            yield name, bound
+
+    def _spelled(self) -> dict[str, exp.Expr]:
+        """Of the results that can be used elsewhere by their names, the first of equals wins."""
+        named = [
+            (name.lower(), item.this if isinstance(item, exp.Alias) else item)
+            for item in self.node.expressions
+            if (name := self.whole.dialect.sorts_by_result(item))
+        ]
+        return dict(reversed(named))
+
+    # WHERE
+
+    def _passing(
+        self, local: frozenset[str], grouped: bool, keys: Sequence[Bound], results: Sequence[Named]
+    ) -> frozenset[str]:
+        """The columns that reach the relation's top unchanged."""
+        if not self.outermost:
+            return frozenset()
+        passing = local
+        if grouped:
+            passing &= _columns(keys)
+        if self.node.args.get("distinct"):
+            passing &= _columns(bound for _, bound in results)
+        return passing
+
+    def _equal(
+        self,
+        columns: Sequence[RelColumn],
+        passing: frozenset[str],
+        grouped: bool,
+        results: Sequence[Named],
+        over: Gathering,
+    ) -> frozenset[str]:
+        """The columns that WHERE may ask for by one value: those that pass, and those that can be grouped by besides,
+        for rows of one value make the same groups, or the same set, whether others are grouped beside them or not."""
+        distinct = bool(self.node.args.get("distinct"))
+        if not self.outermost or grouped == distinct:
+            return passing
+        if self._is_scalar(grouped) and not (self._is_bare(over) and _are_aggregates(results, columns)):
+            return passing
+        return passing | {column.name for column in columns if self._can_group(column)}
+
+    def _can_group(self, column: RelColumn) -> bool:
+        """Its equal values look the same."""
+        return self.whole.dialect.looks_alike(Bound(reference(column), Collating(column.collation)))
+
+    def _is_scalar(self, grouped: bool) -> bool:
+        return grouped and not self.node.args.get("group")
+
+    def _is_bare(self, over: Gathering) -> bool:
+        """Nothing stands over the one row of a scalar aggregate: then it is known what it is over nothing."""
+        clauses = ("having", "order", "limit", "offset")
+        return self.whole.lift_scalars and not over.attachments and not any(map(self.node.args.get, clauses))
+
+    def _where(self, scope: Scope, source: From, open: _Open) -> Relation:
+        gathering = Gathering(self.binder, self.around, scope)
+        found = _Conditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
+        for joined in source.deferred:
+            conditions = self._conjuncts(scope, joined.args["on"])
+            joined.set("on", _all([on for on in conditions if found.add(on, _NOTHING_OPEN, self._take)]))
+        where = self.node.args.get("where")
+        conditions = self._conjuncts(scope, where.this) if where else []
+        self._keep("where", exp.Where, [each for each in conditions if found.add(each, open, self._take)])
+        relation = placed(source.relation, self._set_aside(source.relation, found.plain))
+        relation = reduce(_attached, [*gathering.attachments, *found.semis], relation)
+        return placed(relation, self._set_aside(relation, found.late))
+
+    def _conjuncts(self, scope: Scope, written: exp.Expr) -> list[exp.Where]:
+        """Each in a clause of its own, where others may take its place. An alias is what it stands for."""
+        found: list[exp.Where] = []
+        for node in operands(written, exp.And):
+            meant = scope.alias(node) if isinstance(node, exp.Column) else None
+            found += self._conjuncts(scope, meant) if meant is not None else [exp.Where(this=node.copy())]
+        return found
+
+    def _keep(self, name: str, clause: type[exp.Expr], kept: Sequence[exp.Where]) -> None:
+        condition = _all(kept)
+        self.node.set(name, clause(this=condition) if condition is not None else None)
+
+    def _take(self, conjunct: Expr, node: exp.Expr, open: _Open) -> bool:
+        """Leaves what asks of a column by constants to the plan, which may make parameters of them."""
+        asked, written = asks(conjunct), _compared(node)
+        if written is None or not all(open.to(ask) for ask in asked):
+            return False
+        self.liftable += [(ask.expr, written) for ask in asked]
+        return bool(asked)
+
+    def _set_aside(self, relation: Relation, conjuncts: Sequence[Expr]) -> list[Expr]:
+        seen = {column.name for column in columns_of(relation)}
+        self.correlated += [conjunct for conjunct in conjuncts if not names_in(conjunct) <= seen]
+        return [conjunct for conjunct in conjuncts if names_in(conjunct) <= seen]
+
+    # GROUP BY and HAVING
+
+    def _keys(self, scope: Scope, results: Sequence[Named]) -> Iterator[Bound]:
+        group = self.node.args.get("group")
+        for node in list(group.expressions) if group else ():
+            number = ordinal(node)
+            if isinstance(node, exp.Placeholder):
+                raise self._refuse("grouping by a parameter is not supported", node, "leave it out")
+            if number is None:
+                yield bind_expr(scope, node)
+            elif 1 <= number <= len(results):
+                yield self._result_key(scope, node, number)
+            else:
+                raise scope.error(f"GROUP BY {number}: there are {len(results)} result columns", span(node))
+
+    def _result_key(self, scope: Scope, node: exp.Expr, number: int) -> Bound:
+        item = self.node.expressions[number - 1]
+        return bind_expr(scope, node.replace((item.this if isinstance(item, exp.Alias) else item).copy()))
+
+    def _having(self, scope: Scope, passing: frozenset[str], aggregates: Aggregates) -> tuple[Expr, ...]:
+        """What is asked of a key may be asked of the rows as well, and what is asked of an aggregate, of the groups:
+        it can be lifted."""
+        found: list[Expr] = []
+        kept = []
+        written = self.node.args.get("having")
+        for having in self._conjuncts(scope, written.this) if written else ():
+            conjuncts = list(parts("and", bind_expr(scope, having.this).expr))
+            open = passing | (aggregates.names if self._shows_groups() else set())
+            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, _Open(open, open)):
+                kept.append(having)
+                found += conjuncts
+        self._keep("having", exp.Having, kept)
+        return tuple(found)
+
+    def _shows_groups(self) -> bool:
+        """Every group is a row of the whole result."""
+        return self.outermost and bool(self.node.args.get("group")) and not self.node.args.get("distinct")
+
+    def _group(
+        self, shape: _Shape, keys: Sequence[Bound], aggregates: Sequence[Aggregate], local: frozenset[str]
+    ) -> tuple[_Shape, tuple[tuple[exp.Expr, Bound], ...]]:
+        group = self.node.args.get("group")
+        nodes = list(group.expressions) if group else []
+        self._check_order_of(nodes)
+        grouping = Grouping(self.whole, shape.relation, span(self.node))
+        for bound, node in zip(keys, nodes, strict=True):
+            grouping.add(bound, span(node) or span(self.node))
+        ties = tuple(_grouped_by(keys, nodes, grouping))
+        for column in lifted_columns(self.liftable):
+            if column.name in local:
+                grouping.add(Bound(column), span(self.node))
+        self.correlated = [self._correlated_key(each, grouping, local) for each in self.correlated]
+        grouping.cover(shape.exprs, local, span(self.node))
+        regrouped = shape.moved(grouping.replacements)
+        relation: Relation = grouping.over(shape.relation, aggregates)
+        relation = reduce(_attached, regrouped.attachments, relation)
+        filtered = reduce(Filter, regrouped.having, relation)
+        return replace(regrouped, relation=filtered, attachments=[], having=()), ties
+
+    def _check_order_of(self, keys: Sequence[exp.Expr]) -> None:
+        """Written into the order, a subquery among the keys would be one of its own when the text is read again."""
+        ordered = self.node.args.get("order") or self.node.args.get("limit")
+        found = next((key for key in keys if key.find(exp.Query)), None) if ordered else None
+        if found is not None:
+            raise self._refuse("an order among groups of a subquery is not supported yet", found, "group by a column")
+
+    def _correlated_key(self, conjunct: Expr, grouping: Grouping, local: frozenset[str]) -> Expr:
+        """A group for each value the query around may ask for."""
+        found = correlation(conjunct, local)
+        if found is None:
+            raise self._refuse("a correlated group is only supported by equality", self.node, "join and group")
+        mine, theirs = found
+        key = grouping.add(Bound(mine), span(self.node))
+        return Call("=", (key, theirs), conjunct.type, "BINARY")
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The columns that may be asked for at the relation's top: `passing` in any way, `equal` by one value alone."""
+
+    passing: frozenset[str]
+    equal: frozenset[str]
+
+    def to(self, ask: Ask) -> bool:
+        return ask.column.name in (self.equal if ask.op == "=" else self.passing)
+
+
+_NOTHING_OPEN = _Open(frozenset(), frozenset())
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """The conjuncts of WHERE by what they need: nothing, a semi join, or what `gathering` attaches first."""
+
+    binder: Binder
+    around: Environment
+    scope: Scope
+    gathering: Gathering
+    plain: list[Expr] = field(default_factory=list)
+    late: list[Expr] = field(default_factory=list)
+    semis: list[Attachment] = field(default_factory=list)
+
+    def add(self, where: exp.Where, open: _Open, take: Callable[[Expr, exp.Expr, _Open], bool]) -> bool:
+        """False where the conjunct was taken to be lifted."""
+        before = len(self.gathering.attachments)
+        found = as_condition(self.binder, self.around, self.scope, where.this)
+        if isinstance(found, Attachment):
+            self.semis.append(found)
+        elif take(found, where.this, open):
+            return False
+        else:
+            (self.late if len(self.gathering.attachments) > before else self.plain).extend(parts("and", found))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What stands over the rows and is moved over the groups."""
+
+    relation: Relation
+    results: tuple[Named, ...]
+    having: tuple[Expr, ...]
+    order: tuple[Term, ...]
+    attachments: list[Attachment]
+
+    @property
+    def exprs(self) -> list[Expr | None]:
+        return [
+            *(bound.expr for _, bound in self.results),
+            *self.having,
+            *(term.key.expr for term in self.order),
+            *(attachment.on for attachment in self.attachments),
+        ]
+
+    def attached(self) -> _Shape:
+        return replace(self, relation=reduce(_attached, self.attachments, self.relation), attachments=[])
+
+    def moved(self, replacements: dict[Expr, Expr]) -> _Shape:
+        results = tuple(
+            (name, Bound(substituted(bound.expr, replacements), bound.collating)) for name, bound in self.results
+        )
+        having = tuple(substituted(expr, replacements) for expr in self.having)
+        order = tuple(
+            Term(replace(term.key, expr=substituted(term.key.expr, replacements)), term.node) for term in self.order
+        )
+        return _Shape(self.relation, results, having, order, [each.moved(replacements) for each in self.attachments])
+
+
+def _attached(relation: Relation, attachment: Attachment) -> Relation:
+    return attachment.over(relation)
+
+
+def _are_aggregates(results: Sequence[Named], columns: Sequence[RelColumn]) -> bool:
+    """No column stands bare: over nothing it would be NULL, whatever was asked for."""
+    return names_in(*(bound.expr for _, bound in results)).isdisjoint(column.name for column in columns)
+
+
+def lifted_columns(liftable: Iterable[tuple[Expr, exp.Expr]]) -> list[ColumnRef]:
+    """Those that the conjuncts ask for, by name: in whatever order they were written."""
+    columns = [conjunct.args[0] for conjunct, _ in liftable if isinstance(conjunct, Call)]
+    return sorted((one for one in columns if isinstance(one, ColumnRef)), key=lambda one: one.name)
+
+
+def _columns(bounds: Sequence[Bound] | Iterator[Bound]) -> frozenset[str]:
+    return frozenset(bound.expr.name for bound in bounds if isinstance(bound.expr, ColumnRef))
+
+
+def _grouped_by(
+    keys: Sequence[Bound], nodes: Sequence[exp.Expr], grouping: Grouping
+) -> Iterator[tuple[exp.Expr, Bound]]:
+    """The keys as columns of the groups, and how the text says them."""
+    for bound, node in zip(keys, nodes, strict=True):
+        if not is_constant(bound.expr) and (bound.collating.name or "BINARY") in COLLATIONS:
+            yield node, Bound(grouping.replacements[bound.expr], bound.collating)
+
+
+def _compared(node: exp.Expr) -> exp.Expr | None:
+    """How a comparison names its column, or its aggregate."""
+    if not isinstance(node, _COMPARISONS):
+        return None
+    sides = (node.this, node.args.get("expression"))
+    return next((side for side in sides if isinstance(side, exp.Column | exp.Anonymous)), None)
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _all(conditions: Sequence[exp.Where]) -> exp.Expr | None:
+    return reduce(_and_nodes, [condition.this for condition in conditions]) if conditions else None
+
+
+def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.And(this=left, expression=right)
