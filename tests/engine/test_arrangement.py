@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.rows.work import Work
 from headwater.engine.state.arrangement import Arrangement
-from headwater.model.encoding.key_encoding import encode_row
+from headwater.model.encoding.keys import encode_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, pack_any
 from tests.engine.world import FUZZ, batch_of

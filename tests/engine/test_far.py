@@ -11,7 +11,7 @@ import pytest
 from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.skip_unseen import Far, settled
 from headwater.engine.windows.template_program import Seen
-from headwater.model.encoding.key_encoding import encode_row
+from headwater.model.encoding.keys import encode_row
 from tests.engine.world import FUZZ
 
 NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([]))

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.engine.ranking import ranking
-from headwater.engine.ranking.ranking import Frame, Ranked, Reframed, Touch, move, reframe
+from headwater.engine.ranking import rank as ranking
+from headwater.engine.ranking.rank import Frame, Ranked, Reframed, Touch, move, reframe
 from headwater.engine.ranking.sort_keys import Keys, Packed, packed
-from headwater.model.encoding.key_encoding import BEHIND
+from headwater.model.encoding.keys import BEHIND
 from tests.engine.world import FUZZ
 
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))

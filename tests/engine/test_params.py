@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headwater.engine.ranking.ranking import Frame
+from headwater.engine.ranking.rank import Frame
 from headwater.engine.windows import params
 from headwater.engine.windows.params import NOBODY, Params, Window
-from headwater.model.encoding.key_encoding import encode_row, hash_encoded
+from headwater.model.encoding.keys import encode_row, hash_encoded
 from headwater.plan.template import Instance
 from tests.engine.world import FUZZ
 

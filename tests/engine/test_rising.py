@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.engine.state.sort_hashes import rising, rising_by
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 _RANDOM = np.random.default_rng(5)
 COUNT = 20_000

@@ -17,11 +17,11 @@ from headwater.engine.emissions.edits import decode, encode
 from headwater.engine.ranges.range_index import Selection
 from headwater.engine.ranges.ranges import wanted
 from headwater.engine.ranges.segment_tree import Stabbing
-from headwater.engine.ranking.ranking import Frame
+from headwater.engine.ranking.rank import Frame
 from headwater.engine.rows.work import Work
 from headwater.engine.windows.params import Params, Window, encode_instance
 from headwater.model.change import Change, Transaction
-from headwater.model.encoding.key_encoding import encode_row
+from headwater.model.encoding.keys import encode_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
 from headwater.plan.planner import Planned, plan

@@ -18,7 +18,7 @@ from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
 from headwater.model.emission import Diff, Result, State, apply
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, to_array

@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, pack_any
 

@@ -17,7 +17,7 @@ from tests.fuzz.living import Life, Origin
 from tests.fuzz.tally import OPERATORS
 from tests.fuzz.witness import witnessed
 from tests.support.fuzz import MULTIPLIER
-from tests.support.processes import kill_worker
+from tests.support.processes import eventually, kill_worker
 
 CHECKS = 20_000 * MULTIPLIER
 FIRST_SEED = 1000  # not one of those that the engine alone is tested with
@@ -60,6 +60,6 @@ def lived(case: Case, directory: Path, runner: str) -> Report:
         life = Life(case, db, origin)
         killed: list[int] = []
         life.live(lambda: killed.append(kill_worker(db, 1)) if runner == "spark" else None)
-        assert db.status()["failure"] is None
+        eventually(lambda: db.status()["failure"] is None)  # once what it missed is caught up with
         assert not killed or killed[0] != db.status()["cells"][1]["pid"]
     return witnessed(life)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.log.record import tx_of
 from headwater.model.change import Change, Transaction
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.errors import Corrupt
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Column, Table

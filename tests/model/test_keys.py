@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.model.encoding.key_encoding import (
+from headwater.model.encoding.keys import (
     encode_columns,
     encode_row,
     encode_value,

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.coalesce import same
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.python_values import Range, natural
 from headwater.model.encoding.tagged_bytes import pack_any, storable, stored, unpack_any
 from headwater.model.time.interval import Interval

@@ -10,7 +10,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.encoding.key_encoding import hash_columns, hash_row
+from headwater.model.encoding.keys import hash_columns, hash_row
 from headwater.model.encoding.xxh3 import hash_array
 from headwater.model.value import Type, Value, to_array
 

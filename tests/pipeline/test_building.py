@@ -76,7 +76,7 @@ class Held:
 
 
 @contextmanager
-def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path, errand: str = "building") -> Iterator[Held]:
+def held(here: Place, monkeypatch: pytest.MonkeyPatch, release: Path, errand: str = "build_worker") -> Iterator[Held]:
     """The errand begins, and waits until the file `release` is there."""
     monkeypatch.setattr(offload, "COMMAND", [sys.executable, "-c", HELD, str(release), errand])
     found: list[headwater.LiveResult | headwater.HeadwaterError] = []
@@ -102,7 +102,7 @@ def activations(log: Path) -> list[Activate]:
     return [one for one in found if isinstance(one, Activate)]
 
 
-@pytest.mark.parametrize("errand", ["reading", "building"])
+@pytest.mark.parametrize("errand", ["read_worker", "build_worker"])
 def test_others_go_on_while_a_template_is_read_and_built(
     errand: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +218,7 @@ def test_what_takes_too_long_to_build_the_cells_build(tmp_path: Path, monkeypatc
         here.db.verify(here.db.query(QUERIES[0], live=True))
 
 
-@pytest.mark.parametrize("errand", ["reading", "building"])
+@pytest.mark.parametrize("errand", ["read_worker", "build_worker"])
 def test_a_server_that_ends_while_a_template_is_built_leaves_nothing_behind(errand: str, tmp_path: Path) -> None:
     url, data = f"sqlite:///{tmp_path / 'origin.db'}", tmp_path / "data"
     with place("embedded", data, url=url, limits=ALWAYS) as here:
@@ -279,7 +279,8 @@ def test_a_table_that_changes_while_a_template_is_built_is_told(
 
 
 def test_the_process_ends_with_its_parent() -> None:
-    code = "import time; from headwater.pipeline import building; building._end_with_parent(); time.sleep(60)"
+    main = "from headwater.pipeline.activation import worker_process; worker_process._end_with_parent()"
+    code = f"import time; {main}; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.close()

@@ -15,7 +15,7 @@ from headwater.engine.operators.group.accumulators import Extreme
 from headwater.engine.rows.work import Work
 from headwater.engine.state.ordered_keys import Part, Places
 from headwater.engine.windows.template_program import Program
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, to_array

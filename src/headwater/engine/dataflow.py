@@ -32,7 +32,7 @@ from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import Failure, Moment
 from headwater.engine.ranges.range_index import Selection
 from headwater.engine.ranges.ranges import wanted
-from headwater.engine.ranking.ranking import Frame
+from headwater.engine.ranking.rank import Frame
 from headwater.engine.requeried.answers import Answers
 from headwater.engine.rows.conform import Shape, conform
 from headwater.engine.rows.delta import Delta, merge, since, until
@@ -40,7 +40,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.state.changelog import Changelog
-from headwater.engine.state.sharing import share_contents, share_files
+from headwater.engine.state.shared_contents import share_contents, share_files
 from headwater.engine.state.spill import Inside, spill
 from headwater.engine.state.tally import Tally
 from headwater.engine.windows.empty_groups import bucket, padded
@@ -64,7 +64,7 @@ from headwater.engine.windows.row_names import NO_NAMES, Names
 from headwater.engine.windows.template_program import Program, Seen, identity_of
 from headwater.engine.windows.unordered import linear
 from headwater.fs.atomic_write import sync_directory
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table

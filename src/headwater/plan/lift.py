@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headwater.dialects.sqlite.affinity import COLLATIONS
 from headwater.dialects.sqlite.literals import INTEGER_MAX, INTEGER_MIN
 from headwater.dialects.sqlite.render import render_operand
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.value import Row, Type, Value, type_of
 from headwater.plan.template import Selector
 from headwater.sql.ir.expr import Expr

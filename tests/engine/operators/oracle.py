@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.dialects.sqlite.render import quote, render
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.value import Row
 from headwater.sql.ir.expr import Expr, OrderKey, Output
 from headwater.sql.ir.relation import (

@@ -9,7 +9,7 @@ from headwater.engine.rows.conform import Shape
 from headwater.engine.rows.work import Work
 from headwater.engine.windows.pairs import changes_of
 from headwater.model.change import Change, Transaction
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
 from headwater.sql.ir.expr import ColumnRef

@@ -10,7 +10,7 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.top import TopOperator
 from headwater.engine.rows.batch import table_of
 from headwater.engine.rows.work import Work
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.limits import Limits
 from headwater.model.value import Row
 from headwater.sql.ir.expr import OrderKey

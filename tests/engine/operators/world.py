@@ -11,7 +11,7 @@ from typing import get_args
 from headwater.engine.operators.derived import Derived
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Transaction
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, from_array
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey, Output

@@ -25,7 +25,7 @@ from headwater.engine.emissions.index import Index, Packed, pack, unpack
 from headwater.engine.emissions.index import Kind as Kind
 from headwater.engine.rows.conform import repacked
 from headwater.model.emission import Diff, Fields, Result, RowChange
-from headwater.model.encoding.key_encoding import Uint64s, hash_hex
+from headwater.model.encoding.keys import Uint64s, hash_hex
 from headwater.model.value import COUNTED, FewRows, Type, Value, field_type, from_array
 from headwater.model.value import field as typed_field
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.lineage import Lineage, Traced
 from headwater.engine.rows.batch import Batch, Int64s
-from headwater.model.encoding.key_encoding import encode_columns
+from headwater.model.encoding.keys import encode_columns
 from headwater.model.limits import DEFAULT
 from headwater.model.value import field_type
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.engine.operators.identity_columns import Identity
 from headwater.engine.rows.batch import Batch, Bools, Int64s
 from headwater.engine.rows.delta import RENAMES, Delta
-from headwater.model.encoding.key_encoding import Uint64s, encode_columns, hash_all, hash_columns
+from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
 
 Renames = Mapping[str, Mapping[tuple[int, int], int]]  # base table → (tx, old key hash) → new key hash

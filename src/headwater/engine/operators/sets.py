@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from headwater.engine.operators.stateless import UnionAllOperator
 from headwater.engine.rows.batch import Batch, Int64s, identified, nothing, table_of, together
-from headwater.engine.rows.hashing import key_hash
+from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.tally import Tally, timeline
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import ALIKE, Type
 from headwater.sql.ir.relation import SetOperation

@@ -24,7 +24,7 @@ from headwater.engine.state.bag import Bag
 from headwater.engine.state.ordered_keys import Part, Placed, Places, Times
 from headwater.engine.state.ordered_keys_head import Head
 from headwater.engine.state.persistence import State
-from headwater.model.encoding.key_encoding import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
+from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.ir.expr import ColumnRef

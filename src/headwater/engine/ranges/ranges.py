@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
-from headwater.model.encoding.key_encoding import encode_columns, encode_value, encode_whole
+from headwater.model.encoding.keys import encode_columns, encode_value, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, type_of
 from headwater.plan.template import Instance, Selector, Template

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.model.encoding.key_encoding import BEHIND
+from headwater.model.encoding.keys import BEHIND
 
 Keys = npt.NDArray[np.void]
 

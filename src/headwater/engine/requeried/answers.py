@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
 from headwater.engine.emissions.index import Ending
-from headwater.engine.ranking.ranking import longest_rising
+from headwater.engine.ranking.rank import longest_rising
 from headwater.engine.requeried.keyed_rows import Keyed, Keys, Part, Turned
 from headwater.engine.requeried.match_rows import Renamed
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.windows.ordered import Edit, block_of
 from headwater.engine.windows.row_names import Names
-from headwater.model.encoding.key_encoding import hash_encoded
+from headwater.model.encoding.keys import hash_encoded
 from headwater.model.encoding.tagged_bytes import storable, stored
 from headwater.model.value import Row, Type, pack_any, to_array
 from headwater.model.value import field as typed_field

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.engine.emissions.edits import NOWHERE
-from headwater.engine.ranking.ranking import Frame, Ranked, Touch, move, reframe
+from headwater.engine.ranking.rank import Frame, Ranked, Touch, move, reframe
 from headwater.engine.requeried.match_rows import Identity, Renamed, packed, partners
 from headwater.engine.windows.row_names import Names
 from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
-from headwater.model.encoding.key_encoding import encode_value, hash_encoded
+from headwater.model.encoding.keys import encode_value, hash_encoded
 from headwater.model.value import Row
 from headwater.plan.requery_by_key import Selection
 from headwater.plan.requery_order import Sorting

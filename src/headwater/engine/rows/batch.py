@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.rows.hashing import row_hash
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.engine.rows.hashes import row_hash
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Column, Table
 from headwater.sql.ir.relation import RelColumn
 

@@ -18,7 +18,7 @@ from headwater.engine.rows.conform import conform
 from headwater.engine.rows.work import Work
 from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising, rising_by
-from headwater.model.encoding.key_encoding import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
+from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
 from headwater.model.schema import Table
 from headwater.model.value import Type
 

@@ -18,7 +18,7 @@ from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising, rising_by
 from headwater.model.budget import Budget
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 
 Contents = Hashable

@@ -20,7 +20,7 @@ from headwater.engine.rows.batch import firsts
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import due
 from headwater.engine.state.spill import Inside
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 M = TypeVar("M")
 GONE = b""

@@ -23,7 +23,7 @@ from headwater.engine.rows.batch import Int64s, Ints
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 Key = bytes
 Times = tuple[Key, int]  # a key, and how often it is there

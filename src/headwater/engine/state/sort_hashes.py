@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 Ints = npt.NDArray[np.intp]
 _COMPARED_MAX = 2048  # up to so many, comparing is as fast

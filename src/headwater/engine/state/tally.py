@@ -15,7 +15,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
-from headwater.engine.ranking.ranking import Ranked, Reframed, Touch, move, reframe
+from headwater.engine.ranking.rank import Ranked, Reframed, Touch, move, reframe
 from headwater.engine.ranking.sort_keys import Packed
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.windows.empty_groups import bucket

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.engine.rows.conform import Shape
 from headwater.engine.rows.delta import Delta
 from headwater.engine.windows.row_identity import Identified, Int64s, Multiset, identify_keyed, identify_multiset
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 ABSENT = -1
 _FEW = 16  # rows, below which Python beats the set-up of numpy

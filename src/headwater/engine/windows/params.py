@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from headwater.engine.ranges.range_index import Selection
 from headwater.engine.ranges.ranges import Wanted
-from headwater.engine.ranking.ranking import Frame, Ranked
+from headwater.engine.ranking.rank import Frame, Ranked
 from headwater.engine.windows.row_names import NO_NAMES, Names
 from headwater.engine.windows.slot_array import Slots
-from headwater.model.encoding.key_encoding import Uint64s, encode_row, hash_encoded
+from headwater.model.encoding.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
 from headwater.plan.template import Instance, Template
 

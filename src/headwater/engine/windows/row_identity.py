@@ -20,7 +20,7 @@ import xxhash
 
 from headwater.engine.rows.work import Work
 from headwater.engine.state.tally import Tally
-from headwater.model.encoding.key_encoding import Uint64s, encode_columns, hash_all, hash_columns
+from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
 from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, from_array, pack_any, to_array

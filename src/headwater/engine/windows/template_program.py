@@ -18,7 +18,7 @@ from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import Filter
 from headwater.engine.expressions.project import Project
 from headwater.engine.ranking.sort_keys import packed
-from headwater.model.encoding.key_encoding import BEHIND, Uint64s, encode_columns, encode_whole
+from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Type, held_in
 from headwater.plan.template import Template

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.windows.row_identity import Int64s
-from headwater.model.encoding.key_encoding import Uint64s, hash_columns
+from headwater.model.encoding.keys import Uint64s, hash_columns
 from headwater.model.value import Type
 
 T = TypeVar("T")

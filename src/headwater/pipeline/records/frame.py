@@ -24,7 +24,7 @@ import pyarrow as pa
 from headwater.log.record import Piece, tx_of
 from headwater.model.change import Change, Transaction
 from headwater.model.columnar_changes import columns_of, stretches
-from headwater.model.encoding.key_encoding import hash_row
+from headwater.model.encoding.keys import hash_row
 from headwater.model.errors import Corrupt
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table

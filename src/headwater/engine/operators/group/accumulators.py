@@ -22,7 +22,7 @@ from headwater.engine.operators.group.array_agg import Collected, weigh
 from headwater.engine.operators.group.exact_sums import NumericSum, RealSum, Truths
 from headwater.engine.state.ordered_keys import Part, bearing, borne
 from headwater.engine.state.ordered_keys_head import Head
-from headwater.model.encoding.key_encoding import BEHIND, encode_value
+from headwater.model.encoding.keys import BEHIND, encode_value
 from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, pack_any, unpack_any
 from headwater.sql.evaluation import Overflow

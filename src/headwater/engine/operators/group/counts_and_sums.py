@@ -20,7 +20,7 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group.accumulators import OVERFLOW
 from headwater.engine.operators.look_alike import looks_alike
 from headwater.engine.rows.batch import Batch, Bools, Int64s, Ints, identified, nothing, table_of
-from headwater.engine.rows.hashing import key_hash
+from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
 from headwater.engine.state.tally import Tally, Timeline, timeline

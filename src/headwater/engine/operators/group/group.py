@@ -25,7 +25,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.object_cache import Memos
 from headwater.engine.state.ordered_keys import Part, Places
 from headwater.engine.state.persistence import State
-from headwater.model.encoding.key_encoding import encode_columns, encode_row, hash_all
+from headwater.model.encoding.keys import encode_columns, encode_row, hash_all
 from headwater.model.encoding.tagged_bytes import alike
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table

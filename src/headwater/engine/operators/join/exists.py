@@ -10,7 +10,7 @@ from headwater.engine.operators.join import hot_keys
 from headwater.engine.operators.join.match_counts import MATCHED, UNKNOWN, UNMATCHED, Matches
 from headwater.engine.operators.join.sides import Sides
 from headwater.engine.rows.batch import Batch, table_of, together
-from headwater.engine.rows.hashing import combined
+from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
 from headwater.model.schema import Table

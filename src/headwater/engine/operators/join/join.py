@@ -18,7 +18,7 @@ from headwater.engine.operators.join.condition import Pairs
 from headwater.engine.operators.join.match_counts import UNKNOWN, UNMATCHED, Matches
 from headwater.engine.operators.join.sides import Keyed, Sides
 from headwater.engine.rows.batch import Batch, at_once, nothing, table_of, together
-from headwater.engine.rows.hashing import combined
+from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
 from headwater.model.schema import Table

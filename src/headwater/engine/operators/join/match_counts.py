@@ -19,7 +19,7 @@ from headwater.engine.rows.batch import Batch, Bools, Int64s, firsts, nothing
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Found
 from headwater.engine.state.tally import Tally, Timeline, timeline
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 
 UNMATCHED, MATCHED, UNKNOWN = 0, 1, 2
 _WEIGHT, _TRUE, _NULL, _FAILED = range(4)

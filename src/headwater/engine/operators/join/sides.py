@@ -13,13 +13,13 @@ import numpy as np
 
 from headwater.engine.operators.join.condition import Condition, Pairs
 from headwater.engine.rows.batch import Batch, Bools, Ints
-from headwater.engine.rows.hashing import key_hash
+from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag
 from headwater.engine.state.bag import Bag, Found, Run
-from headwater.engine.state.sharing import contents
+from headwater.engine.state.shared_contents import contents
 from headwater.engine.state.sort_hashes import rising
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.ir.relation import Exists, Join, Mark

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from headwater.model.encoding.key_encoding import encode_value
+from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.tagged_bytes import storable
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value

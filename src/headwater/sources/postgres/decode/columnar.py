@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.model.columnar_changes import Stretch, TableChanges
-from headwater.model.encoding.key_encoding import Uint64s
+from headwater.model.encoding.keys import Uint64s
 from headwater.sources.postgres.catalog.captured_table import Captured
 from headwater.sources.postgres.decode.tuple_columns import batch_of, cells_at, refuse_behind
 from headwater.sources.postgres.row_cache.gather import Piece, gathered, picked

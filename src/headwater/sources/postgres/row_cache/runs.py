@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.model.encoding.key_encoding import Uint64s, encode_columns, hash_columns, hash_row
+from headwater.model.encoding.keys import Uint64s, encode_columns, hash_columns, hash_row
 from headwater.model.schema import Column
 from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import Captured, Held

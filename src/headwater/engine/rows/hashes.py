@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.model.encoding.key_encoding import Uint64s, encode_value, hash_all, hash_columns, hash_encoded
+from headwater.model.encoding.keys import Uint64s, encode_value, hash_all, hash_columns, hash_encoded
 from headwater.model.encoding.xxh3 import hash_array
 from headwater.model.value import COUNTED, Type, Value, from_array
 
