@@ -1,6 +1,7 @@
 """Hashes of whole columns at once: of keys, as SQLite compares values, and of rows, telling apart what looks different.
 
-They find candidates and name rows inside the engine. They never leave it: subscribers see `model.encoding.keys.hash_row`.
+They find candidates and name rows inside the engine. They never leave it: subscribers see those of
+`model.encoding.keys.hash_row`.
 """
 
 from __future__ import annotations
