@@ -60,7 +60,7 @@ class Page:
 @cache
 def pages() -> tuple[Page, ...]:
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-    return tuple(_read(path) for path in [*paths, *sorted((ROOT / "docs").glob("*.md"))])
+    return tuple(_read(path) for path in [*paths, *sorted((ROOT / "docs").rglob("*.md"))])
 
 
 def page(name: str) -> Page:

@@ -78,12 +78,12 @@ def _path(route: BaseRoute) -> str:
 
 
 def test_every_limit_is_told() -> None:
-    told = code_words(page("ARCHITECTURE.md").section("Limits"))
+    told = code_words(page("limits.md").text)
     assert {field.name for field in fields(Limits)} <= told
 
 
 def test_every_record_of_the_log_is_told() -> None:
-    told = code_words(page("ARCHITECTURE.md").section("The log"))
+    told = code_words(page("log.md").section("Records"))
     assert {record.__name__ for record in get_args(Control)} <= told
 
 

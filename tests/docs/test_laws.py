@@ -6,7 +6,7 @@ import ast
 import re
 from functools import cache
 
-from tests.docs.pages import ROOT, page, table_rows
+from tests.docs.pages import ROOT, page, pages, table_rows
 
 WORDS = {
     "Change",
@@ -44,17 +44,22 @@ _TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 
 
 def test_there_are_thirteen_and_each_names_its_tests() -> None:
-    laws = [row for row in table_rows(page("ARCHITECTURE.md").section("The laws")) if row[0].isdigit()]
-    assert [int(row[0]) for row in laws] == list(range(1, 14))
-    for number, law, enforced in laws:
-        assert law and (_TEST.search(enforced) or "not yet:" in enforced), f"law {number}"
+    laws, tests = (dict(_numbered(heading)) for heading in ("The laws", "Tests of the laws"))
+    assert list(laws) == list(tests) == list(range(1, 14))
+    for number, enforced in tests.items():
+        assert _TEST.search(enforced) or "not yet:" in enforced, f"law {number}"
+
+
+def _numbered(heading: str) -> list[tuple[int, str]]:
+    rows = table_rows(page("ARCHITECTURE.md").section(heading))
+    return [(int(number), text) for number, text in rows if number.isdigit()]
 
 
 def test_every_test_that_a_page_names_exists() -> None:
     named = [
         found
-        for name in ("ARCHITECTURE.md", "life-of-a-query.md", "sqlite.md", "sql.md")
-        for found in _TEST.findall(page(name).text)
+        for each in pages()
+        for found in _TEST.findall(each.text)
     ]
     assert named
     missing = [f"{path}::{test}" for path, test in named if test not in _tests_of(path)]
