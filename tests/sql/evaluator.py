@@ -9,9 +9,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
-from headwater.dialects.sqlite.render import quote, render, render_operand
+from headwater.dialects.sqlite.render import render, render_operand
 from headwater.model.value import Row, Value
 from headwater.sql.ir.expr import Expr, OrderKey
+from headwater.sql.ir.identifier import quote
 from headwater.sql.ir.query import Query
 from headwater.sql.ir.relation import (
     Aggregate,

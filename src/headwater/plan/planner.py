@@ -9,7 +9,7 @@ from functools import reduce
 from sqlglot import exp
 
 from headwater.dialects.registry import Tables, dialect_of
-from headwater.dialects.sqlite.render import quote, render_key, render_operand, render_output
+from headwater.dialects.sqlite.render import render_key, render_operand, render_output
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.plan.derived import derived_from_sql, derived_notes, derived_sql, derived_template, written
@@ -21,6 +21,7 @@ from headwater.sql.bind.bind import bind, bind_parsed, is_plain
 from headwater.sql.bind.scope import find
 from headwater.sql.ir.conjunction import chain, operands
 from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.identifier import quote
 from headwater.sql.ir.predicate import Op
 from headwater.sql.ir.query import Query
 from headwater.sql.syntax.parameters import Given

@@ -15,11 +15,11 @@ from decimal import Decimal
 from uuid import UUID
 
 from headwater.dialects.registry import DIALECTS
-from headwater.dialects.sqlite.render import quote
 from headwater.model.change import Change
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
 from headwater.plan.requery_order import Sorting, Term, nulls_are_first, terms_of, tie
+from headwater.sql.ir.identifier import quote
 from headwater.sql.outline.outline import Outline, Source, outline
 from headwater.sql.outline.tokens import Named, NoOutline
 

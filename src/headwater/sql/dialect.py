@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
-    from headwater.dialects.sqlite.grammar import Span
     from headwater.model.schema import Column, Table
     from headwater.model.value import Row, Type, Value
     from headwater.sql.bind.order_by import Term
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.sql.ir.expr import Const, Expr, OrderKey
     from headwater.sql.ir.relation import RelColumn
     from headwater.sql.syntax.parameters import Params
+    from headwater.sql.syntax.span import Span
     from headwater.sql.syntax.writer import Writer
 
 

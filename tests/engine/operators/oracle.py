@@ -9,10 +9,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.dialects.sqlite.render import quote, render
+from headwater.dialects.sqlite.render import render
 from headwater.model.encoding.keys import encode_value
 from headwater.model.value import Row
 from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.identifier import quote
 from headwater.sql.ir.relation import (
     Aggregate,
     Distinct,

@@ -33,7 +33,6 @@ from headwater.dialects.postgres.types.kinds import (
 )
 from headwater.dialects.postgres.types.numeric import has_scale, is_numeric, scale_of, scaled
 from headwater.dialects.postgres.writer import PostgresWriter, written
-from headwater.dialects.sqlite.grammar import Span
 from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
@@ -44,7 +43,7 @@ from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.expr import Call, Cast, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
 from headwater.sql.syntax.parameters import Params
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.writer import Writer
 
 _SUMS = ("int2", "int4")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.dialects.sqlite.grammar import Plus, token_span
-from headwater.dialects.sqlite.statement import Joined, Statement
+from headwater.dialects.sqlite.statement import Statement
 from headwater.model.errors import UnsupportedQuery
 from headwater.sql.ir.conjunction import operands
+from headwater.sql.syntax.nodes import Joined, Plus
+from headwater.sql.syntax.span import token_span
 from headwater.sql.syntax.suggestions import words
 
 OR, AND, NOT, IS, COMPARISON, MATCH, OTHER, SUM, PRODUCT, COLLATE, UNARY, CAST = range(1, 13)

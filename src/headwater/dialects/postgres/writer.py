@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.render import quote
-from headwater.dialects.sqlite.statement import Joined
 from headwater.model.value import Value
+from headwater.sql.ir.identifier import quote
+from headwater.sql.syntax.nodes import Joined
 from headwater.sql.syntax.writer import Writer
 
 _SIGNS: dict[type[exp.Expr], str] = {

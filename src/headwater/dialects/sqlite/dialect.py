@@ -14,7 +14,6 @@ from sqlglot.tokenizer_core import Token
 from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
-from headwater.dialects.sqlite.grammar import Span
 from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
 from headwater.dialects.sqlite.render import render
 from headwater.dialects.sqlite.statement import Statement
@@ -27,7 +26,7 @@ from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
 from headwater.sql.syntax.parameters import Params, to_value
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.writer import Writer
 
 _NUMBERS = (Type.INTEGER, Type.REAL, None)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from sqlglot import exp
-from sqlglot.errors import ParseError
 from sqlglot.parsers.sqlite import SQLiteParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.model.errors import UnsupportedQuery
+from headwater.sql.syntax.nodes import Plus
+from headwater.sql.syntax.span import GrammarError, token_span
 from headwater.sql.syntax.suggestions import words
 
-Span = tuple[int, int]
 E = TypeVar("E", bound=exp.Expr)
 ROWS = "ask for the rows themselves"
 
@@ -56,22 +56,6 @@ _RESERVED = words(
 NEVER_ALIAS = _RESERVED | words("CROSS FULL GLOB INDEXED INNER LEFT LIKE MATCH NATURAL OUTER REGEXP RIGHT WINDOW")
 
 
-class Plus(exp.Unary):
-    """`+x`: the value of x without its affinity. sqlglot has no node for it."""
-
-
-class Wrong(ParseError):
-    """A syntax error with its place."""
-
-    def __init__(self, message: str, at: Span) -> None:
-        super().__init__(message)
-        self.at = at
-
-
-def token_span(token: Token) -> Span:
-    return token.start, token.end + 1
-
-
 class Expressions(SQLiteParser):
     """Reads expressions with `_tier`; sqlglot's own rules are not reached."""
 
@@ -79,7 +63,7 @@ class Expressions(SQLiteParser):
         at = token or self._curr or self._prev
         place = f'syntax error near "{at.text}"' if self._curr or token else "syntax error at the end"
         # sqlglot's own messages speak of its grammar, ours of SQLite's.
-        raise Wrong(f"{place}: {message}" if message.startswith("expected") else place, token_span(at))
+        raise GrammarError(f"{place}: {message}" if message.startswith("expected") else place, token_span(at))
 
     def _unsupported(self, what: str, first: Token, hint: str = ROWS) -> UnsupportedQuery:
         at = first.start, max(self._prev.end, first.end) + 1
@@ -221,7 +205,7 @@ class Expressions(SQLiteParser):
                 self.raise_error("expected an expression", first)
             self._advance()
         if self._touches(self._curr):
-            raise Wrong(f'unrecognized token "{self.sql[first.start : self._curr.end + 1]}"', token_span(first))
+            raise GrammarError(f'unrecognized token "{self.sql[first.start : self._curr.end + 1]}"', token_span(first))
         return exp.Literal(this=self.sql[first.start : self._prev.end + 1], is_string=False)
 
     def _touches(self, token: Token) -> bool:
@@ -349,7 +333,7 @@ class Expressions(SQLiteParser):
         while self._match(TokenType.DOT):
             parts.append(self._name("a name after the dot"))
         if len(parts) > 3:
-            raise Wrong("syntax error: a column has at most a schema and a table before it", token_span(first))
+            raise GrammarError("syntax error: a column has at most a schema and a table before it", token_span(first))
         schema, table, name = [None] * (3 - len(parts)) + parts
         return exp.Column(this=name, table=table, db=schema)
 

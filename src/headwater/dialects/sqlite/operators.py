@@ -25,13 +25,13 @@ from headwater.dialects.sqlite.functions import (
     is_bounded_format,
     known,
 )
-from headwater.dialects.sqlite.grammar import Plus, Span
 from headwater.model.value import Type, type_of
 from headwater.sql.bind.inner_query import clause, existence, scalar
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.conjunction import chain, operands, parts
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.nodes import Plus
+from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean
 
 NULL = Const(None, None)

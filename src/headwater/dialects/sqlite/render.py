@@ -14,6 +14,7 @@ from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.affinity import NEUTRAL, Collating, carried, compared, first_named
 from headwater.model.value import Value, type_of
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr, OrderKey, Output
+from headwater.sql.ir.identifier import quote
 
 _INFIX = {
     **{sign: sign for sign in ("+", "-", "*", "/", "%", "||", "&", "|", "<<", ">>")},
@@ -66,10 +67,6 @@ def render_key(key: OrderKey, table: str) -> str:
     if key.nulls_first == key.descending:
         text += " NULLS FIRST" if key.nulls_first else " NULLS LAST"
     return text
-
-
-def quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _render(expr: Expr) -> _Text:

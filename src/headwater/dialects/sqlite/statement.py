@@ -5,12 +5,11 @@ FROM is a tree of `Joined`, left-deep as SQLite reads it. Names are not resolved
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.dialects.sqlite.grammar import NEVER_ALIAS, OR, Expressions
+from headwater.sql.syntax.nodes import Joined
 from headwater.sql.syntax.suggestions import words
 
 _JOIN_WORDS = words("NATURAL LEFT RIGHT FULL OUTER INNER CROSS")
@@ -27,19 +26,6 @@ _KINDS = {
     frozenset({"right"}): "right",
     frozenset({"left", "right"}): "full",
 }
-
-
-class Joined(exp.Expression):
-    """Two sides of FROM. `kind` is inner, left, right or full; `using` a list of identifiers."""
-
-    arg_types: ClassVar[dict[str, bool]] = {
-        "this": True,
-        "expression": True,
-        "kind": True,
-        "natural": False,
-        "using": False,
-        "on": False,
-    }
 
 
 class Statement(Expressions):

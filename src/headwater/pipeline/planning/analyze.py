@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from headwater.dialects.sqlite.render import quote
 from headwater.engine.analyze import Actual, measured
 from headwater.engine.dataflow import Dataflow
 from headwater.model.budget import Budget
@@ -20,6 +19,7 @@ from headwater.model.value import to_array
 from headwater.plan.explain import Actuals
 from headwater.plan.planner import Planned
 from headwater.sources.source import Source
+from headwater.sql.ir.identifier import quote
 
 _PAIR_BYTES = 128
 

@@ -10,7 +10,7 @@ from headwater.sql.bind.clauses import Attachment, Binder, Environment
 from headwater.sql.bind.group_by import Aggregates
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.rewrite.decorrelate import existing, member, scalar
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 
 @dataclass(slots=True)

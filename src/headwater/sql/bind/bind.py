@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from headwater.dialects.registry import Tables, dialect_of
 from headwater.dialects.sqlite.operators import bind_expr, is_aggregate
-from headwater.dialects.sqlite.statement import Joined
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.sql.bind.group_by import calls_in
@@ -23,8 +22,10 @@ from headwater.sql.bind.scope import Bound, Scope, Source, bound_column
 from headwater.sql.ir.conjunction import parts
 from headwater.sql.ir.expr import ColumnRef, Expr, OrderKey, Output
 from headwater.sql.ir.query import Query
+from headwater.sql.syntax.nodes import Joined
 from headwater.sql.syntax.parameters import Given, bind_params
-from headwater.sql.syntax.parse import Parsed, parse, span
+from headwater.sql.syntax.parse import Parsed, parse
+from headwater.sql.syntax.span import span
 from headwater.sql.syntax.suggestions import did_you_mean, listed
 
 

@@ -18,7 +18,7 @@ from headwater.sql.ir.expr import Expr, OrderKey
 from headwater.sql.ir.relation import Aggregate, Exists, Join, Mark, Relation, RelColumn
 from headwater.sql.ir.walk import substituted
 from headwater.sql.syntax.parameters import Params
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 Named = tuple[str, Bound]
 Purpose = Literal["rows", "set", "existence"]  # what of an inner query counts: its bag, its set, whether it has any

@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from headwater.dialects.sqlite.affinity import Collating, common_type
 from headwater.dialects.sqlite.operators import bind_expr, compare
-from headwater.dialects.sqlite.statement import Joined
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type
@@ -24,7 +23,8 @@ from headwater.sql.ir.conjunction import chain
 from headwater.sql.ir.expr import Call, ColumnRef, Expr, OrderKey, Output
 from headwater.sql.ir.relation import Join, Project, Relation, RelColumn, Scan, Values, columns_of
 from headwater.sql.ir.walk import names_in
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.nodes import Joined
+from headwater.sql.syntax.span import span
 from headwater.sql.syntax.suggestions import did_you_mean, listed
 
 Shared = Mapping[str, tuple[str, Bound]]

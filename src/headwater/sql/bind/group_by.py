@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headwater.dialects.sqlite.affinity import rowid_column
-from headwater.dialects.sqlite.grammar import Span
 from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Table
@@ -22,7 +21,7 @@ from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.ir.relation import Aggregate, Group, Relation, RelColumn, Scan, inputs_of
 from headwater.sql.ir.walk import names_in, substituted
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import Span, span
 
 _ARITY = {"count": (0, 1), "group_concat": (1, 2), "string_agg": (2, 2)}
 _EMPTY = {"count": Const(0, Type.INTEGER), "total": Const(0.0, Type.REAL)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from headwater.sql.bind.scope import Bound, Clause, Scope
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 
 def scalar(scope: Scope, node: exp.Subquery) -> Bound:

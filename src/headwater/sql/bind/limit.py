@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from headwater.dialects.sqlite import literals
-from headwater.dialects.sqlite.grammar import Plus
 from headwater.sql.bind.scope import Scope
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.syntax.nodes import Plus
 
 
 def is_constant(expr: Expr) -> bool:

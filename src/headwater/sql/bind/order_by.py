@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.grammar import Span
 from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.value import Type
 from headwater.sql.bind.limit import is_constant, ordinal
 from headwater.sql.bind.scope import Bound, Scope, Source
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Const, OrderKey
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import Span, span
 
 
 @dataclass(frozen=True, slots=True)

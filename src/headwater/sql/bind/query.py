@@ -30,7 +30,8 @@ from headwater.sql.rewrite.prune_columns import pruned
 from headwater.sql.syntax.canonical_text import Syntax
 from headwater.sql.syntax.inline_parameters import with_literals
 from headwater.sql.syntax.parameters import Params
-from headwater.sql.syntax.parse import Parsed, span
+from headwater.sql.syntax.parse import Parsed
+from headwater.sql.syntax.span import span
 
 
 def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params, lift_scalars: bool = True) -> Query:

@@ -12,13 +12,12 @@ from typing import Protocol
 from sqlglot import exp
 
 from headwater.dialects.sqlite.affinity import NEUTRAL, ROWID_NAMES, Collating, column_ref, rowid_column
-from headwater.dialects.sqlite.grammar import Span
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Expr
 from headwater.sql.syntax.parameters import Params
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean, listed
 
 

@@ -30,7 +30,7 @@ from headwater.sql.ir.relation import Aggregate, Filter, Relation, RelColumn, co
 from headwater.sql.ir.walk import names_in, substituted
 from headwater.sql.rewrite.decorrelate import as_condition, correlation
 from headwater.sql.rewrite.push_down import placed
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 _COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 

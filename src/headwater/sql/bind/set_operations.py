@@ -15,7 +15,7 @@ from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.expr import Const
 from headwater.sql.ir.relation import Relation, RelColumn, SetKind, SetOperation, Values
 from headwater.sql.ir.walk import names_in
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 Projecting = Callable[[Relation, Sequence[Named], Sequence[Type | None]], tuple[Relation, tuple[Named, ...]]]
 _KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}

@@ -21,7 +21,7 @@ from headwater.sql.ir.conjunction import chain, parts
 from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr, Output
 from headwater.sql.ir.relation import Filter, Project, Relation, RelColumn, Scan, Top, columns_of
 from headwater.sql.ir.walk import names_in, substituted
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 _NUMBERS = (Type.INTEGER, Type.REAL)
 _ONE_LOOK = ALIKE | {Type.TEXT, Type.BLOB}

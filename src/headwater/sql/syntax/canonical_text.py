@@ -9,8 +9,8 @@ from functools import reduce
 from sqlglot import exp
 
 from headwater.sql.ir.predicate import Ask, Op
+from headwater.sql.syntax.nodes import Hole
 from headwater.sql.syntax.parameters import Params
-from headwater.sql.syntax.writer import Hole
 
 _SIGNS: dict[Op, type[exp.Expr]] = {"=": exp.EQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
 

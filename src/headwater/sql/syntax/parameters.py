@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.grammar import Span
 from headwater.dialects.sqlite.literals import INTEGER_MAX, INTEGER_MIN
 from headwater.model.errors import SqlError
 from headwater.model.value import Value
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Const
-from headwater.sql.syntax.parse import Parsed, span
+from headwater.sql.syntax.parse import Parsed
+from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean
 
 Given = Sequence[Any] | Mapping[str, Any]

@@ -11,9 +11,9 @@ from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.dialects.sqlite.grammar import Span, Wrong, token_span
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sql.dialect import Dialect
+from headwater.sql.syntax.span import GrammarError, token_span
 from headwater.sql.syntax.suggestions import words
 
 _WRITES = words("INSERT UPDATE DELETE REPLACE CREATE ALTER DROP PRAGMA ATTACH DETACH VACUUM ANALYZE BEGIN")
@@ -34,19 +34,10 @@ def parse(sql: str, dialect: Dialect) -> Parsed:
     _refuse_others(tokens, sql)
     try:
         return Parsed(dialect.statement(tokens, sql), sql, dialect)
-    except Wrong as wrong:
+    except GrammarError as wrong:
         raise SqlError(str(wrong), sql=sql, at=wrong.at) from None
     except RecursionError:
         raise UnsupportedQuery("the expression is nested too deeply", sql=sql, at=(0, len(sql))) from None
-
-
-def span(node: exp.Expr) -> Span | None:
-    """The characters of the text a node stands for."""
-    start, end = node.meta.get("start"), node.meta.get("end")
-    if start is not None and end is not None:
-        return start, end + 1
-    inner = [found for child in node.iter_expressions() if (found := span(child))]
-    return (min(at for at, _ in inner), max(to for _, to in inner)) if inner else None
 
 
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:

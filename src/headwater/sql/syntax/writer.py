@@ -11,16 +11,10 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.dialects.sqlite import literals
-from headwater.dialects.sqlite.grammar import Plus
-from headwater.dialects.sqlite.render import quote
-from headwater.dialects.sqlite.statement import Joined
 from headwater.sql.ir.conjunction import operands
+from headwater.sql.ir.identifier import quote
+from headwater.sql.syntax.nodes import Hole, Joined, Plus
 from headwater.sql.syntax.parameters import Params
-
-
-class Hole(exp.Expression):
-    """A parameter of a template: `:p1`, `:limit`. It stays in the text."""
-
 
 _SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

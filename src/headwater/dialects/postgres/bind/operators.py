@@ -44,7 +44,6 @@ from headwater.dialects.postgres.types.kinds import (
     wider,
 )
 from headwater.dialects.postgres.types.numeric import is_numeric
-from headwater.dialects.sqlite.grammar import Plus, Span
 from headwater.dialects.sqlite.operators import bind_expr, is_aggregate
 from headwater.model.value import Type
 from headwater.sql.bind.inner_query import clause, existence, scalar
@@ -52,7 +51,8 @@ from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.conjunction import chain, operands, parts
 from headwater.sql.ir.expr import Call, Case, Cast, Const, Expr
 from headwater.sql.ir.walk import references
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.nodes import Plus
+from headwater.sql.syntax.span import Span, span
 
 TRUE, FALSE = Const(True, BOOLEAN), Const(False, BOOLEAN)
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}

@@ -20,7 +20,7 @@ from headwater.sql.bind.limit import is_constant
 from headwater.sql.bind.order_by import Term, distinct_terms, identity_terms
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.expr import Expr, OrderKey
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 COLLECTING = ("array_agg", "string_agg")
 _COLLECTED = PLAIN | {*REALS, "interval", "json", "jsonb"}

@@ -15,7 +15,7 @@ from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value
 from headwater.sql.bind.scope import Scope
 from headwater.sql.ir.expr import Cast, Const, Expr
-from headwater.sql.syntax.parse import span
+from headwater.sql.syntax.span import span
 
 
 def listed(scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
