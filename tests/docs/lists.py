@@ -14,10 +14,11 @@ from textwrap import fill
 
 from psycopg import postgres
 
-from headwater.dialects.postgres import grammar as postgres_grammar
 from headwater.dialects.postgres.bind import signatures as postgres_functions
+from headwater.dialects.postgres.syntax import expressions as postgres_grammar
 from headwater.dialects.postgres.types.kinds import TITLES
-from headwater.dialects.sqlite import functions, grammar
+from headwater.dialects.sqlite import functions
+from headwater.dialects.sqlite.syntax import expressions as grammar
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type

@@ -14,8 +14,10 @@ from sqlglot.tokenizer_core import Token
 from headwater.dialects.postgres.bind.operators import bind, coerced, compare, settled
 from headwater.dialects.postgres.bind.ordered_aggregates import COLLECTING, arranged, collected, taken
 from headwater.dialects.postgres.bind.values_clause import listed
-from headwater.dialects.postgres.grammar import PostgresStatement, refuse_alike, spell_constant_conditions
 from headwater.dialects.postgres.literals.array_text import array_text
+from headwater.dialects.postgres.syntax.ambiguous_names import refuse_alike
+from headwater.dialects.postgres.syntax.constant_conditions import spell_constant_conditions
+from headwater.dialects.postgres.syntax.statement import PostgresStatement
 from headwater.dialects.postgres.types.bpchar import as_text, is_padded
 from headwater.dialects.postgres.types.kinds import (
     BOOLEAN,

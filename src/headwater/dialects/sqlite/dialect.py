@@ -16,7 +16,7 @@ from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
 from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
 from headwater.dialects.sqlite.render import render
-from headwater.dialects.sqlite.statement import Statement
+from headwater.dialects.sqlite.syntax.statement import SqliteStatement
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, type_of
@@ -46,7 +46,7 @@ class Sqlite:
         return Reader().tokenize(sql)
 
     def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
-        return Statement(dialect=Reader()).statement(tokens, sql)
+        return SqliteStatement(dialect=Reader()).statement(tokens, sql)
 
     def given(self, value: Any, sql: str, at: Span | None) -> Const:
         bound = to_value(value, sql, at)

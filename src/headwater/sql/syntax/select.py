@@ -1,24 +1,21 @@
-"""SQLite's grammar of SELECT: clauses, joins, compound queries, WITH and VALUES, on the grammar of expressions.
+"""Reads SELECT: result columns, FROM, WHERE, GROUP BY, HAVING, WITH and VALUES, on the grammar of expressions.
 
-FROM is a tree of `Joined`, left-deep as SQLite reads it. Names are not resolved here, nothing is typed.
+FROM is a tree of `Joined`. What stands around a SELECT (set operations, ORDER BY, LIMIT) each dialect reads itself.
+Names are not resolved here, nothing is typed.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.dialects.sqlite.grammar import NEVER_ALIAS, OR, Expressions
+from headwater.sql.syntax.expression import ExpressionReader
 from headwater.sql.syntax.nodes import Joined
 from headwater.sql.syntax.suggestions import words
 
 _JOIN_WORDS = words("NATURAL LEFT RIGHT FULL OUTER INNER CROSS")
-_NEVER_TABLE_ALIAS = NEVER_ALIAS - words("GLOB LIKE MATCH REGEXP")
-_COMPOUNDS: dict[str, type[exp.SetOperation]] = {
-    "UNION": exp.Union,
-    "INTERSECT": exp.Intersect,
-    "EXCEPT": exp.Except,
-}
 _SIDES = {"LEFT": {"left"}, "RIGHT": {"right"}, "FULL": {"left", "right"}}
 _KINDS = {
     frozenset[str](): "inner",
@@ -28,45 +25,13 @@ _KINDS = {
 }
 
 
-class Statement(Expressions):
-    """The clauses of a query in SQLite's order."""
+class SelectReader(ExpressionReader):
+    _nulls_are_smallest: ClassVar[bool]  # a dialect says so: then they come first where the order rises
 
     def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
         tree = self._parse(type(self)._query, tokens, sql)[0]  # type: ignore[arg-type]
         assert isinstance(tree, exp.Expr)
         return tree
-
-    def _query(self) -> exp.Expr:
-        """WITH, cores between set operators, then ORDER BY and LIMIT of the whole."""
-        first = self._curr
-        tables = self._with() if self._operator() == "WITH" else None
-        query = self._core()
-        while self._operator() in _COMPOUNDS:
-            node = _COMPOUNDS[self._operator()]
-            self._advance()
-            every = bool(self._match(TokenType.ALL)) if node is exp.Union else False
-            query = self._placed(node(this=query, expression=self._core(), distinct=not every), first)
-        if isinstance(query.args.get("expression", query), exp.Values):
-            return self._bare(query, tables)
-        order = exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
-        limit, offset = self._frame() if self._match(TokenType.LIMIT) else (None, None)
-        for name, clause in (("with_", tables), ("order", order), ("limit", limit), ("offset", offset)):
-            query.set(name, clause)
-        return query
-
-    def _bare(self, query: exp.Expr, tables: exp.With | None) -> exp.Expr:
-        """SQLite takes no ORDER BY or LIMIT after VALUES."""
-        if self._curr and self._curr.token_type in (TokenType.ORDER_BY, TokenType.LIMIT):
-            self.raise_error("")
-        query.set("with_", tables)
-        return query
-
-    def _core(self) -> exp.Expr:
-        if self._operator() == "VALUES":
-            return self._values()
-        if self._operator() != "SELECT":
-            self.raise_error("expected SELECT")
-        return self._select()
 
     def _select(self) -> exp.Select:
         first = self._curr
@@ -76,11 +41,9 @@ class Statement(Expressions):
             self._match(TokenType.ALL)
         columns = self._parse_csv(self._result_column)
         source = self._from() if self._match(TokenType.FROM) else None
-        where = exp.Where(this=self._tier(OR)) if self._match(TokenType.WHERE) else None
-        group = (
-            exp.Group(expressions=self._parse_csv(lambda: self._tier(OR))) if self._match(TokenType.GROUP_BY) else None
-        )
-        having = exp.Having(this=self._tier(OR)) if self._match(TokenType.HAVING) else None
+        where = exp.Where(this=self._expression()) if self._match(TokenType.WHERE) else None
+        group = exp.Group(expressions=self._parse_csv(self._expression)) if self._match(TokenType.GROUP_BY) else None
+        having = exp.Having(this=self._expression()) if self._match(TokenType.HAVING) else None
         if self._match(TokenType.WINDOW, advance=False):
             raise self._unsupported("WINDOW is", self._curr, "subscribe to the rows and group them in the application")
         select = exp.Select(
@@ -95,7 +58,7 @@ class Statement(Expressions):
 
     def _row(self) -> exp.Tuple:
         self._expect(TokenType.L_PAREN, "( after VALUES")
-        row = exp.Tuple(expressions=self._parse_csv(lambda: self._tier(OR)))
+        row = exp.Tuple(expressions=self._parse_csv(self._expression))
         self._expect(TokenType.R_PAREN, ")")
         return row
 
@@ -132,44 +95,28 @@ class Statement(Expressions):
             self._advance(3)
             name = exp.to_identifier(self._spelling(first), quoted=True).update_positions(first)
             return self._placed(exp.Column(this=exp.Star(), table=name), first)
-        this = self._tier(OR)
+        this = self._expression()
         # SQLite names an unaliased column by all the text up to the next token, comments included.
         this.meta["text"] = self.sql[first.start : self._curr.start if self._curr else None].strip()
-        alias = self._alias(NEVER_ALIAS)
+        alias = self._column_alias()
         return exp.Alias(this=this, alias=alias) if alias else this
-
-    def _alias(self, never: frozenset[str]) -> exp.Identifier | None:
-        """`AS name`, or the name alone where no keyword could be meant."""
-        written = self._match(TokenType.ALIAS)
-        token = self._curr
-        named = bool(token) and (token.token_type == TokenType.STRING or self._word(token))
-        if not written and (not named or self._operator() in never):
-            return None
-        if not named:
-            self.raise_error("expected a name after AS")
-        self._advance()
-        return exp.to_identifier(token.text, quoted=True).update_positions(token)
 
     # FROM
 
-    def _from(self) -> exp.Expr:
-        first, left = self._curr, self._source()
-        while True:
-            found = self._join_operator()
-            if found is None:
-                return left
-            kind, natural = found
-            right = self._source()
+    def _joins(self) -> exp.Expr:
+        """Tables joined from left to right, as long as an operator follows."""
+        first, left = self._curr, self._table()
+        while (found := self._join_operator()) is not None:
+            right = self._table()
             on, using = self._join_condition()
+            kind, natural = found
             joined = Joined(this=left, expression=right, kind=kind, natural=natural, on=on, using=using)
             left = self._placed(joined, first)
+        return left
 
     def _join_operator(self) -> tuple[str, bool] | None:
         """The kind of join that comes next, and whether it is NATURAL."""
         first = self._curr
-        if self._operator() == "," and self._next:
-            self._advance()
-            return "inner", False
         found = []
         while self._operator() in _JOIN_WORDS:
             found.append(self._operator())
@@ -191,7 +138,7 @@ class Statement(Expressions):
 
     def _join_condition(self) -> tuple[exp.Expr | None, list[exp.Identifier] | None]:
         if self._match(TokenType.ON):
-            return self._tier(OR), None
+            return self._expression(), None
         if not self._match(TokenType.USING):
             return None, None
         self._expect(TokenType.L_PAREN, "( after USING")
@@ -199,7 +146,7 @@ class Statement(Expressions):
         self._expect(TokenType.R_PAREN, ")")
         return None, names
 
-    def _source(self) -> exp.Expr:
+    def _table(self) -> exp.Expr:
         first = self._curr
         if self._match(TokenType.L_PAREN):
             return self._parenthesised(first)
@@ -209,46 +156,49 @@ class Statement(Expressions):
         if self._match(TokenType.L_PAREN):
             self._skip_to_close()
             raise self._unsupported("a table function is", first, "name a table")
-        table = exp.Table(this=name, db=schema, alias=self._alias(_NEVER_TABLE_ALIAS))
-        self._refuse_index()
+        table = exp.Table(this=name, db=schema, alias=self._table_alias())
+        self._end_table()
         return self._placed(table, first)
+
+    def _end_table(self) -> None:
+        """Refuses what the dialect takes behind a table, and we do not."""
 
     def _parenthesised(self, first: Token) -> exp.Expr:
         """A derived table, or joins in parentheses."""
         if self._starts_query():
             derived = self._subquery(first)
-            derived.set("alias", self._alias(_NEVER_TABLE_ALIAS))
+            derived.set("alias", self._table_alias())
             return derived
         inner = self._from()
         self._expect(TokenType.R_PAREN, ")")
-        alias = self._alias(_NEVER_TABLE_ALIAS)
+        alias = self._table_alias()
         if alias is not None:
             raise self._unsupported("a name for joins in parentheses is", first, "name the tables inside")
         return inner
 
-    def _refuse_index(self) -> None:
-        word = self._operator()
-        if word.startswith("INDEXED") or (word == "NOT" and self._next.text.upper() == "INDEXED"):
-            raise self._unsupported("INDEXED is", self._curr, "leave it out")
+    # ORDER BY
 
-    # What follows
+    def _order(self) -> exp.Order | None:
+        return exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
 
     def _term(self) -> exp.Ordered:
-        """NULLs come first where the order rises, as the smallest values, unless said otherwise."""
-        this = self._tier(OR)
-        rising = self._match(TokenType.ASC) or not self._match(TokenType.DESC)
-        nulls_first = bool(rising)
+        this = self._expression()
+        rising = bool(self._match(TokenType.ASC) or not self._match(TokenType.DESC))
+        nulls_first = rising is self._nulls_are_smallest
         if self._match_text_seq("NULLS"):
             nulls_first = bool(self._match_text_seq("FIRST"))
             if not nulls_first and not self._match_text_seq("LAST"):
                 self.raise_error("expected FIRST or LAST after NULLS")
         return exp.Ordered(this=this, desc=not rising, nulls_first=nulls_first)
 
-    def _frame(self) -> tuple[exp.Limit, exp.Offset | None]:
-        """`LIMIT a OFFSET b`, or `LIMIT b, a`."""
-        count, skipped = self._tier(OR), None
-        if self._match(TokenType.OFFSET):
-            skipped = self._tier(OR)
-        elif self._match(TokenType.COMMA):
-            skipped, count = count, self._tier(OR)
-        return exp.Limit(expression=count), exp.Offset(expression=skipped) if skipped else None
+    # What a dialect reads
+
+    def _from(self) -> exp.Expr:
+        raise NotImplementedError
+
+    def _column_alias(self) -> exp.Identifier | None:
+        """`AS name`, or the name alone where no keyword could be meant."""
+        raise NotImplementedError
+
+    def _table_alias(self) -> exp.Identifier | None:
+        raise NotImplementedError

@@ -1,7 +1,7 @@
-"""PostgreSQL's grammar of queries where it is not SQLite's: precedence, names, casts, NULL order, set operations.
+"""PostgreSQL's grammar of expressions: its operators with their precedence, its predicates, casts and names.
 
 Only what stands in `docs/sql.md` is read; whatever else PostgreSQL takes is refused, and so asked of it. It is never
-read as something else: the text was prepared at the origin before. Names are not resolved here, nothing is typed.
+read as something else: the text was prepared at the source before.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.dialects.sqlite.statement import Statement
-from headwater.model.errors import UnsupportedQuery
-from headwater.sql.ir.conjunction import operands
-from headwater.sql.syntax.nodes import Joined, Plus
+from headwater.sql.syntax.expression import ExpressionReader
+from headwater.sql.syntax.nodes import Plus
 from headwater.sql.syntax.span import token_span
 from headwater.sql.syntax.suggestions import words
 
@@ -46,7 +44,7 @@ BINARY: dict[str, tuple[int, type[exp.Expr]]] = {
     "%": (PRODUCT, exp.Mod),
 }
 _MATCHES = ("IN", "LIKE", "ILIKE", "SIMILAR TO", "BETWEEN")
-_RESERVED = words(
+RESERVED = words(
     """ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN CONSTRAINT CREATE
     CURRENT_CATALOG CURRENT_DATE CURRENT_ROLE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DEFAULT DEFERRABLE DESC
     DISTINCT DO ELSE END EXCEPT FALSE FETCH FOR FOREIGN FROM GRANT GROUP HAVING IN INITIALLY INTERSECT INTO LATERAL
@@ -54,23 +52,38 @@ _RESERVED = words(
     SESSION_USER SOME SYMMETRIC TABLE THEN TO TRAILING TRUE UNION UNIQUE USER USING VARIADIC WHEN WHERE WINDOW WITH
     ROW INTERVAL TABLESAMPLE OVERLAPS SIMILAR"""
 )
-_NEVER_ALIAS = _RESERVED | words(
-    """CROSS FULL ILIKE INNER IS ISNULL JOIN LEFT LIKE NATURAL NOTNULL OUTER RIGHT OVER FILTER WITHIN DAY HOUR MINUTE
-    MONTH PRECISION SECOND VARYING WITHOUT YEAR AT BETWEEN ESCAPE"""
-)
 _TYPED = words("DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL UUID")
 _EVERY = words("ANY SOME ALL")
 _FIELDS = words("YEAR MONTH DAY HOUR MINUTE SECOND")
-_COMPOUNDS: dict[str, type[exp.SetOperation]] = {"UNION": exp.Union, "EXCEPT": exp.Except}
+_FOLDED = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+NO_NAMES = (
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.HEX_STRING,
+    TokenType.BIT_STRING,
+    TokenType.BYTE_STRING,
+    TokenType.UNICODE_STRING,
+    TokenType.HEREDOC_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.RAW_STRING,
+)
 
 
-class PostgresStatement(Statement):
-    """Reads with PostgreSQL's precedence; words that are no names are refused as such."""
+class PostgresExpressions(ExpressionReader):
+    """Refuses words that are no names as such."""
+
+    _quotes, _reserved, _no_names = '"', RESERVED, NO_NAMES
+    _binaries, _not, _unary = BINARY, NOT, UNARY
+    _prefixes = ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus))
+
+    def _spelling(self, token: Token) -> str:
+        """Folded to small letters, those of ASCII, unless quoted."""
+        return token.text if self._quoted(token) else token.text.translate(_FOLDED)
+
+    def _sign(self, token: Token) -> str:
+        return _upper(token)
 
     # Operators
-
-    _not, _unary = NOT, UNARY
-    _signs = ((TokenType.DASH, exp.Neg), (TokenType.PLUS, Plus))
 
     def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
         """`x::type`, `x COLLATE name` and `x AT TIME ZONE zone`."""
@@ -86,7 +99,7 @@ class PostgresStatement(Statement):
 
     def _subscripted(self, this: exp.Expr) -> exp.Expr:
         """`x[1]`; a slice is none."""
-        first, place = self._curr, self._tier(OR)
+        first, place = self._curr, self._expression()
         if not self._match(TokenType.R_BRACKET):
             raise self._unsupported("a slice is", first)
         return exp.Bracket(this=this, expressions=[place])
@@ -104,13 +117,12 @@ class PostgresStatement(Statement):
             self._advance()
             matched = self._binary(this, least)
             return None if matched is None else exp.Not(this=self._placed(matched, first))
-        tier, node = BINARY.get(self._operator(), (0, exp.Expr))
-        if tier < least or not tier:
-            return None
-        self._advance()
+        return super()._binary(this, least)
+
+    def _right(self, this: exp.Expr, node: type[exp.Expr], tier: int) -> exp.Expr:
         if self._operator() in _EVERY and self._next and self._next.token_type == TokenType.L_PAREN:
             return self._each(this, node)
-        return node(this=this, expression=self._tier(tier + 1))
+        return super()._right(this, node, tier)
 
     def _each(self, this: exp.Expr, node: type[exp.Expr]) -> exp.Expr:
         """`= ANY (…)` is IN, and `<> ALL (…)` is NOT IN: of a query, or of the elements of an array."""
@@ -120,15 +132,9 @@ class PostgresStatement(Statement):
         self._advance(2)
         if self._starts_query():
             return self._negated(every, self._placed(exp.In(this=this, query=self._subquery(first)), first))
-        array = self._tier(OR)
+        array = self._expression()
         self._expect(TokenType.R_PAREN, ")")
         return self._negated(every, self._placed(exp.In(this=this, field=array), first))
-
-    def _operator(self) -> str:
-        token = self._curr
-        if not token or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
-            return ""
-        return _upper(token)
 
     def _predicate(self, this: exp.Expr, least: int) -> exp.Expr | None:
         first, word = self._curr, self._operator()
@@ -197,7 +203,7 @@ class PostgresStatement(Statement):
 
     def _array(self) -> exp.Expr:
         self._advance(2)
-        items = self._parse_csv(lambda: self._tier(OR))
+        items = self._parse_csv(self._expression)
         self._expect(TokenType.R_BRACKET, "]")
         return exp.Array(expressions=items)
 
@@ -208,7 +214,7 @@ class PostgresStatement(Statement):
         field = exp.Literal.string(self._curr.text.lower())
         self._advance()
         self._expect(TokenType.FROM, "FROM")
-        call = exp.Anonymous(this="extract", expressions=[field, self._tier(OR)], distinct=False)
+        call = exp.Anonymous(this="extract", expressions=[field, self._expression()], distinct=False)
         self._expect(TokenType.R_PAREN, ")")
         call.meta["name"] = token_span(first)
         return call
@@ -247,7 +253,7 @@ class PostgresStatement(Statement):
     def _cast(self) -> exp.Expr:
         self._advance()
         self._expect(TokenType.L_PAREN, "( after CAST")
-        this = self._tier(OR)
+        this = self._expression()
         self._expect(TokenType.ALIAS, "AS")
         to = self._type()
         self._expect(TokenType.R_PAREN, ")")
@@ -289,188 +295,6 @@ class PostgresStatement(Statement):
             raise self._unsupported("WITHIN GROUP is", self._curr)
         return call
 
-    def _arranged(self) -> exp.Order | None:
-        return exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
-
-    # Names
-
-    def _spelling(self, token: Token) -> str:
-        """Folded to small letters, those of ASCII, unless quoted."""
-        return token.text if self._quoted(token) else token.text.translate(_FOLDED)
-
-    def _word(self, token: Token) -> bool:
-        if not token or token.token_type in _NO_NAMES:
-            return False
-        text = token.text
-        if self._quoted(token):
-            return True
-        begins = text[:1].isalpha() or text[:1] == "_" or text[:1] > "\x7f"
-        return begins and " " not in text and text.upper() not in _RESERVED
-
-    def _quoted(self, token: Token) -> bool:
-        return token.token_type == TokenType.IDENTIFIER and self.sql[token.start] == '"'
-
-    def _alias(self, never: frozenset[str]) -> exp.Identifier | None:
-        written = self._match(TokenType.ALIAS)
-        token = self._curr
-        if written and token and not self._quoted(token) and token.token_type not in _NO_NAMES:
-            named = token.text[:1].isalpha() or token.text[:1] == "_"
-        else:
-            named = self._word(token) and (self._quoted(token) or token.text.upper() not in _NEVER_ALIAS)
-        if not named:
-            if written:
-                self.raise_error("expected a name after AS")
-            return None
-        self._advance()
-        return exp.to_identifier(self._spelling(token), quoted=True).update_positions(token)
-
-    # Queries
-
-    def _query(self) -> exp.Expr:
-        first = self._curr
-        tables = self._with() if self._operator() == "WITH" else None
-        query = self._united(first)
-        order = exp.Order(expressions=self._parse_csv(self._term)) if self._match(TokenType.ORDER_BY) else None
-        limit, offset = self._frames()
-        if self._curr and self._operator() == "FOR":
-            raise self._unsupported("FOR is", self._curr)
-        if isinstance(query, exp.Values) and (order or limit):
-            raise self._unsupported("VALUES with an order or a limit is", first)
-        for name, clause in (("with_", tables), ("order", order), ("limit", limit), ("offset", offset)):
-            query.set(name, clause)
-        return query
-
-    def _with(self) -> exp.With:
-        """A common table sees those before it: where it seems to name itself or a later one, it means a table."""
-        tables = super()._with()
-        names = [common.alias for common in tables.expressions]
-        for place, common in enumerate(tables.expressions):
-            if {table.name for table in common.this.find_all(exp.Table)} & set(names[place:]):
-                raise self._unsupported("a common table that names itself or a later one is", self._prev)
-        return tables
-
-    def _united(self, first: Token) -> exp.Expr:
-        query = self._intersected(first)
-        while self._operator() in _COMPOUNDS:
-            node = _COMPOUNDS[self._operator()]
-            every = self._every()
-            query = self._placed(node(this=query, expression=self._intersected(first), distinct=not every), first)
-        return query
-
-    def _intersected(self, first: Token) -> exp.Expr:
-        """INTERSECT binds more tightly than the others."""
-        query = self._core()
-        while self._operator() == "INTERSECT":
-            every = self._every()
-            query = self._placed(exp.Intersect(this=query, expression=self._core(), distinct=not every), first)
-        return query
-
-    def _every(self) -> bool:
-        self._advance()
-        every = bool(self._match(TokenType.ALL))
-        if not every:
-            self._match(TokenType.DISTINCT)
-        return every
-
-    def _core(self) -> exp.Expr:
-        first = self._curr
-        if self._match(TokenType.L_PAREN):
-            inner = self._query()
-            self._expect(TokenType.R_PAREN, ")")
-            if any(inner.args.get(clause) for clause in ("with_", "order", "limit", "offset")):
-                raise self._unsupported("a side of a set operation with an order of its own is", first)
-            return inner
-        if self._operator() == "VALUES":
-            return self._values()
-        if self._operator() != "SELECT":
-            raise self._unsupported(f"{self._operator() or 'this form of a query'} is", first)
-        return self._select()
-
-    def _select(self) -> exp.Select:
-        if self._next and self._next.token_type == TokenType.DISTINCT and self._peek(2).text.upper() == "ON":
-            raise self._unsupported("DISTINCT ON is", self._next)
-        return super()._select()
-
-    def _parenthesised(self, first: Token) -> exp.Expr:
-        """A derived table may name its columns: `AS v (a, b)`."""
-        inner = super()._parenthesised(first)
-        if isinstance(inner, exp.Subquery) and inner.alias and self._match(TokenType.L_PAREN):
-            inner.set("columns", self._parse_csv(lambda: self._name("a column")))
-            self._expect(TokenType.R_PAREN, ")")
-        return inner
-
-    def _from(self) -> exp.Expr:
-        """JOIN binds more tightly than a comma."""
-        first, left = self._curr, self._joins()
-        while self._match(TokenType.COMMA):
-            left = self._placed(Joined(this=left, expression=self._joins(), kind="inner"), first)
-        return left
-
-    def _joins(self) -> exp.Expr:
-        first, left = self._curr, self._source()
-        while not self._match(TokenType.COMMA, advance=False) and (found := self._join_operator()) is not None:
-            right = self._source()
-            on, using = self._join_condition()
-            kind, natural = found
-            joined = Joined(this=left, expression=right, kind=kind, natural=natural, on=on, using=using)
-            left = self._placed(joined, first)
-        return left
-
-    def _frames(self) -> tuple[exp.Limit | None, exp.Offset | None]:
-        """LIMIT or FETCH, and OFFSET, in either order."""
-        limit = offset = None
-        while self._curr and self._operator() in ("LIMIT", "OFFSET", "FETCH"):
-            if self._operator() == "FETCH":
-                limit = exp.Limit(expression=self._fetched())
-                continue
-            is_limit = self._curr.token_type == TokenType.LIMIT
-            self._advance()
-            if is_limit:
-                every = self._match(TokenType.ALL)
-                limit = exp.Limit(expression=exp.Null() if every else self._tier(OR))
-            else:
-                offset = exp.Offset(expression=self._tier(OR))
-                if self._operator() in ("ROW", "ROWS"):
-                    self._advance()
-        if offset is not None and limit is None:
-            limit = exp.Limit(expression=exp.Null())
-        return limit, offset
-
-    def _fetched(self) -> exp.Expr:
-        """`FETCH FIRST 3 ROWS ONLY`: the number, 1 where none is written."""
-        self._advance(2)
-        count = exp.Literal.number(1) if self._operator() in ("ROW", "ROWS") else self._tier(UNARY)
-        self._advance()
-        if self._operator() != "ONLY":
-            raise self._unsupported("WITH TIES is", self._curr)
-        self._advance()
-        return count
-
-    def _term(self) -> exp.Ordered:
-        """NULLs come last where the order rises, as the largest values, unless said otherwise."""
-        this = self._tier(OR)
-        rising = self._match(TokenType.ASC) or not self._match(TokenType.DESC)
-        nulls_first = not rising
-        if self._match_text_seq("NULLS"):
-            nulls_first = bool(self._match_text_seq("FIRST"))
-            if not nulls_first and not self._match_text_seq("LAST"):
-                self.raise_error("expected FIRST or LAST after NULLS")
-        return exp.Ordered(this=this, desc=not rising, nulls_first=nulls_first)
-
-
-_FOLDED = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-_NO_NAMES = (
-    TokenType.STRING,
-    TokenType.NUMBER,
-    TokenType.HEX_STRING,
-    TokenType.BIT_STRING,
-    TokenType.BYTE_STRING,
-    TokenType.UNICODE_STRING,
-    TokenType.HEREDOC_STRING,
-    TokenType.NATIONAL_STRING,
-    TokenType.RAW_STRING,
-)
-
 
 def _upper(token: Token) -> str:
     """One token may be two words, with any blanks between them."""
@@ -489,45 +313,3 @@ def _between(this: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
 
 def _null(this: exp.Expr) -> exp.Expr:
     return exp.Is(this=this, expression=exp.Null())
-
-
-def refuse_alike(tree: exp.Expr, sql: str, columns: tuple[str, ...] = ()) -> None:
-    """Names that differ only in the case of their letters are different names: the binder does not tell them apart."""
-    seen = {column.lower(): column for column in columns}
-    for name in tree.find_all(exp.Identifier):
-        if isinstance(name.parent, exp.Collate):
-            continue
-        known = seen.setdefault(name.name.lower(), name.name)
-        if known != name.name:
-            raise UnsupportedQuery(
-                f"the names {known} and {name.name} differ only in the case of their letters", sql=sql
-            )
-
-
-def spell_constant_conditions(tree: exp.Expr, sql: str) -> None:
-    """WHERE TRUE becomes WHERE 1 = 1: a condition that meets no column is computed for each row like others. What else
-    meets none is refused: nobody would type it."""
-    for node in tree.find_all(exp.Where, exp.Having, Joined, exp.Anonymous):
-        condition = node.this if isinstance(node, exp.Where | exp.Having) else node.args.get(_CONDITIONS[type(node)])
-        for part in list(operands(condition, exp.And)) if condition is not None else ():
-            if isinstance(part, exp.Boolean):
-                part.replace(_spelled(part))
-            elif not _is_clear(part):
-                raise UnsupportedQuery("a condition without a column is not supported yet", sql=sql)
-
-
-def _is_clear(part: exp.Expr) -> bool:
-    if next(part.find_all(exp.Column, exp.Subquery, exp.Star), None) is not None:
-        return True
-    sides = (part.this, part.args.get("expression"))
-    return isinstance(part, _EQUATIONS) and all(isinstance(side, exp.Literal) and side.is_int for side in sides)
-
-
-def _spelled(truth: exp.Boolean) -> exp.EQ:
-    spelled = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(1 if truth.this else 0))
-    spelled.meta.update(truth.meta)
-    return spelled
-
-
-_EQUATIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_CONDITIONS: dict[type[exp.Expr], str] = {Joined: "on", exp.Anonymous: "filter"}
