@@ -84,6 +84,7 @@ COUNTED = {  # types that are whole numbers in Arrow, though not in Python
     Type.TIMESTAMP: pa.int64(),
     Type.TIMESTAMPTZ: pa.int64(),
 }
+INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 PLAIN = frozenset({Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN})  # Arrow takes their values as they are
 ALIKE = frozenset({Type.UUID, Type.DATE, Type.TIME, Type.TIMESTAMP, Type.TIMESTAMPTZ})  # equal values look the same
 _OF_PYTHON: dict[type, Type] = {

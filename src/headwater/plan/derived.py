@@ -70,7 +70,7 @@ def derived_sql(template: Template, instance: Instance) -> str:
     """The template's text with the instance's values in its holes."""
     dialect, text = DIALECTS[template.dialect], template.sql
     values = {f"p{number}": text for number, text in enumerate(written(template, instance), 1)}
-    values["limit"] = dialect.all_rows() if instance.limit is None else str(instance.limit)
+    values["limit"] = dialect.syntax.all_rows() if instance.limit is None else str(instance.limit)
     values["offset"] = str(instance.offset)
     holes = list(parse(text, dialect).select.find_all(exp.Placeholder))
     for hole in sorted(holes, key=lambda hole: -int(hole.meta["start"])):
@@ -80,7 +80,7 @@ def derived_sql(template: Template, instance: Instance) -> str:
 
 def written(template: Template, instance: Instance) -> list[str]:
     """The values as they stand in the places of their holes."""
-    write = DIALECTS[template.dialect].write
+    write = DIALECTS[template.dialect].syntax.write
     lists = [(value,) for value in instance.keyed(template)] + [row for _, row in instance.selected(template)]
     return [", ".join(map(write, row)) for row in lists]
 

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headwater.dialects.sqlite.affinity import COLLATIONS
-from headwater.dialects.sqlite.literals import INTEGER_MAX, INTEGER_MIN
 from headwater.dialects.sqlite.render import render_operand
 from headwater.model.encoding.keys import encode_value
-from headwater.model.value import Row, Type, Value, type_of
+from headwater.model.value import INTEGER_MAX, INTEGER_MIN, Row, Type, Value, type_of
 from headwater.plan.template import Selector
 from headwater.sql.ir.expr import Expr
 from headwater.sql.ir.predicate import Ask, Op, asks

@@ -95,7 +95,7 @@ class Selection:
         return f"{self.head}, {named} {self.body}" + (f" WHERE {where}" if where else "")
 
     def _among(self, places: Sequence[int], values: Collection[Row]) -> str:
-        columns, write = [self.columns[place] for place in places], DIALECTS[self.dialect].write
+        columns, write = [self.columns[place] for place in places], DIALECTS[self.dialect].syntax.write
         if len(columns) == 1:
             return f"{columns[0]} IN ({', '.join(write(value) for (value,) in values)})"
         rows = ", ".join(f"({', '.join(map(write, row))})" for row in values)

@@ -80,7 +80,7 @@ def planned_requery(query: Requeried) -> Planned:
 
 
 def _values(planned: Planned) -> list[str]:
-    return [DIALECTS[planned.template.dialect].write(value) for value in planned.instance.values]
+    return [DIALECTS[planned.template.dialect].syntax.write(value) for value in planned.instance.values]
 
 
 def explain_requery(planned: Planned, notes: Iterable[str] = ()) -> str:

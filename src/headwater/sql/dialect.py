@@ -5,28 +5,29 @@ The binder asks its dialect and never its name. Whatever a dialect is not sure o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sqlglot import exp
-    from sqlglot.tokenizer_core import Token
 
     from headwater.model.schema import Column, Table
-    from headwater.model.value import Row, Type, Value
+    from headwater.model.value import Row, Type
     from headwater.sql.bind.order_by import Term
     from headwater.sql.bind.scope import Bound, Scope
-    from headwater.sql.ir.expr import Const, Expr, OrderKey
+    from headwater.sql.contracts.syntax import DialectSyntax
+    from headwater.sql.ir.expr import Expr, OrderKey
     from headwater.sql.ir.relation import RelColumn
-    from headwater.sql.syntax.parameters import Params
     from headwater.sql.syntax.span import Span
-    from headwater.sql.syntax.writer import Writer
 
 
 class Dialect(Protocol):
     @property
     def name(self) -> str: ...
+
+    @property
+    def syntax(self) -> DialectSyntax: ...
 
     @property
     def has_plain(self) -> bool:
@@ -39,13 +40,6 @@ class Dialect(Protocol):
     @property
     def aggregates(self) -> frozenset[str]:
         """Those that groups may keep."""
-
-    # Reading
-
-    def tokens(self, sql: str) -> list[Token]: ...
-    def statement(self, tokens: list[Token], sql: str) -> exp.Expr: ...
-    def given(self, value: Any, sql: str, at: Span | None) -> Const:
-        """A value given for a parameter."""
 
     # Names
 
@@ -117,11 +111,3 @@ class Dialect(Protocol):
 
     def count(self, scope: Scope, node: exp.Expr, word: str) -> int | None:
         """The number of LIMIT or OFFSET; None where all rows are meant."""
-
-    # Writing
-
-    def write(self, value: Value) -> str: ...
-    def all_rows(self) -> str:
-        """LIMIT of a frame without one."""
-
-    def writer(self, params: Params) -> Writer: ...

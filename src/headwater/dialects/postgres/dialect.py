@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.postgres import Postgres as Reader
-from sqlglot.tokenizer_core import Token
 
 from headwater.dialects.postgres.bind.operators import bind, coerced, compare, settled
 from headwater.dialects.postgres.bind.ordered_aggregates import COLLECTING, arranged, collected, taken
 from headwater.dialects.postgres.bind.values_clause import listed
-from headwater.dialects.postgres.literals.array_text import array_text
 from headwater.dialects.postgres.syntax.ambiguous_names import refuse_alike
-from headwater.dialects.postgres.syntax.constant_conditions import spell_constant_conditions
-from headwater.dialects.postgres.syntax.statement import PostgresStatement
+from headwater.dialects.postgres.syntax.syntax import POSTGRES_SYNTAX
 from headwater.dialects.postgres.types.bpchar import as_text, is_padded
 from headwater.dialects.postgres.types.kinds import (
     BOOLEAN,
@@ -34,19 +28,17 @@ from headwater.dialects.postgres.types.kinds import (
     kind_of_column,
 )
 from headwater.dialects.postgres.types.numeric import has_scale, is_numeric, scale_of, scaled
-from headwater.dialects.postgres.writer import PostgresWriter, written
 from headwater.dialects.sqlite.operators import bind_expr
-from headwater.model.errors import SqlError, UnsupportedQuery
+from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
-from headwater.model.value import Row, Type, Value
+from headwater.model.value import Row, Type
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.order_by import Term
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.contracts.syntax import DialectSyntax
 from headwater.sql.ir.expr import Call, Cast, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
-from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span, span
-from headwater.sql.syntax.writer import Writer
 
 _SUMS = ("int2", "int4")
 _TRUTHS = ("bool_and", "bool_or", "every")
@@ -57,41 +49,10 @@ _UNSIGNED = Const(0.0, Type.REAL)
 @dataclass(frozen=True, slots=True)
 class Postgres:
     name: str = "postgres"
+    syntax: DialectSyntax = POSTGRES_SYNTAX
     has_plain: bool = False
     takes_first: bool = False
     aggregates: frozenset[str] = _AGGREGATES
-
-    # Reading
-
-    def tokens(self, sql: str) -> list[Token]:
-        """With a blank behind it: sqlglot takes a last `''` for an open string where a `$1` stands before it."""
-        return Reader().tokenize(f"{sql} ")
-
-    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
-        tree = PostgresStatement(dialect=Reader()).statement(tokens, sql)
-        refuse_alike(tree, sql)
-        spell_constant_conditions(tree, sql)
-        return tree
-
-    def given(self, value: Any, sql: str, at: Span | None) -> Const:
-        """As text that is read by the type PostgreSQL expects there."""
-        match value:
-            case None:
-                return Const(None, None)
-            case bool():
-                return Const("true" if value else "false", Type.TEXT)
-            case float():
-                return Const(repr(value), Type.TEXT)
-            case str() if "\0" in value:
-                raise SqlError("PostgreSQL has no text with a NUL in it", sql=sql, at=at)
-            case bytes():
-                return Const(f"\\x{value.hex()}", Type.TEXT)
-            case list() | tuple():
-                return Const(array_text([self.given(each, sql, at).value for each in value]), Type.TEXT)
-            case dict():
-                return Const(json.dumps(value), Type.TEXT)
-            case _:
-                return Const(str(value), Type.TEXT)
 
     # Names
 
@@ -225,17 +186,6 @@ class Postgres:
         if not isinstance(value, Const) or not isinstance(value.value, int) or value.value < 0:
             raise scope.refusal(f"{word} takes a number that is not negative", span(node))
         return value.value
-
-    # Writing
-
-    def write(self, value: Value) -> str:
-        return written(value)
-
-    def all_rows(self) -> str:
-        return "NULL"
-
-    def writer(self, params: Params) -> Writer:
-        return PostgresWriter(params)
 
 
 def _by_bytes(expr: Expr, kind: str) -> Expr:

@@ -5,29 +5,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.sqlite import SQLite as Reader
-from sqlglot.tokenizer_core import Token
 
 from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
 from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
 from headwater.dialects.sqlite.render import render
-from headwater.dialects.sqlite.syntax.statement import SqliteStatement
+from headwater.dialects.sqlite.syntax.syntax import SQLITE_SYNTAX
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, type_of
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.order_by import Term
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.contracts.syntax import DialectSyntax
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
-from headwater.sql.syntax.parameters import Params, to_value
 from headwater.sql.syntax.span import Span, span
-from headwater.sql.syntax.writer import Writer
 
 _NUMBERS = (Type.INTEGER, Type.REAL, None)
 _AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "total"})
@@ -36,21 +32,10 @@ _AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "t
 @dataclass(frozen=True, slots=True)
 class Sqlite:
     name: str = "sqlite"
+    syntax: DialectSyntax = SQLITE_SYNTAX
     has_plain: bool = True
     takes_first: bool = True
     aggregates: frozenset[str] = _AGGREGATES
-
-    # Reading
-
-    def tokens(self, sql: str) -> list[Token]:
-        return Reader().tokenize(sql)
-
-    def statement(self, tokens: list[Token], sql: str) -> exp.Expr:
-        return SqliteStatement(dialect=Reader()).statement(tokens, sql)
-
-    def given(self, value: Any, sql: str, at: Span | None) -> Const:
-        bound = to_value(value, sql, at)
-        return Const(bound, type_of(bound))
 
     # Names
 
@@ -207,17 +192,6 @@ class Sqlite:
         if not isinstance(value, int):
             raise scope.error(f"expected an integer for {word}, found {literals.write(value)}", span(node))
         return value if value >= 0 else None
-
-    # Writing
-
-    def write(self, value: Value) -> str:
-        return literals.write(value)
-
-    def all_rows(self) -> str:
-        return "-1"
-
-    def writer(self, params: Params) -> Writer:
-        return Writer(params)
 
 
 def _constant(scope: Scope, node: exp.Expr) -> Value:

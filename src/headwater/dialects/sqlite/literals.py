@@ -16,7 +16,6 @@ from math import inf, isinf, nextafter
 from headwater.model.encoding.tagged_bytes import pack_number
 from headwater.model.value import Type, Value
 
-INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 WRITTEN = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN)  # the types of what `write` takes
 
 

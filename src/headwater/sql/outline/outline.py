@@ -69,7 +69,7 @@ class Outline:
 def outline(sql: str, dialect: Dialect) -> Outline:
     """`NoOutline` where the query is more than that."""
     try:
-        tokens = dialect.tokens(sql)
+        tokens = dialect.syntax.tokens(sql)
     except TokenError:
         raise NoOutline("it does not read") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:

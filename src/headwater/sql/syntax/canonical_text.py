@@ -37,10 +37,10 @@ class Syntax:
         if tree.args.get("limit"):
             tree.set("limit", exp.Limit(expression=Hole(this=":limit")))
             tree.set("offset", exp.Offset(expression=Hole(this=":offset")))
-        return self.params.dialect.writer(self.params).write(tree)
+        return self.params.dialect.syntax.writer(self.params).write(tree)
 
     def _fixed(self, ask: Ask) -> exp.Expr:
-        return self._compared(ask.column.name, ask.op, map(self.params.dialect.write, ask.values))
+        return self._compared(ask.column.name, ask.op, map(self.params.dialect.syntax.write, ask.values))
 
     def _compared(self, name: str, op: Op, texts: Iterable[str]) -> exp.Expr:
         column, holes = self.columns[name].copy(), [Hole(this=text) for text in texts]

@@ -21,7 +21,7 @@ def with_literals(tree: exp.Expr, params: Params) -> None:
 
 def _written(node: exp.Placeholder, params: Params) -> exp.Expr:
     dialect = params.dialect
-    item: exp.Expr = parse(f"SELECT {dialect.write(params.const(node).value)}", dialect).select.expressions[0]
+    item: exp.Expr = parse(f"SELECT {dialect.syntax.write(params.const(node).value)}", dialect).select.expressions[0]
     for part in item.walk():
         part.meta.clear()
     item.meta.update(node.meta)

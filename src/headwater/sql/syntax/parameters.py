@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.literals import INTEGER_MAX, INTEGER_MIN
 from headwater.model.errors import SqlError
-from headwater.model.value import Value
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Const
 from headwater.sql.syntax.parse import Parsed
-from headwater.sql.syntax.span import Span, span
+from headwater.sql.syntax.span import span
 from headwater.sql.syntax.suggestions import did_you_mean
 
 Given = Sequence[Any] | Mapping[str, Any]
@@ -86,7 +83,7 @@ def _counted(count: int, thing: str) -> str:
 
 
 def _const(parsed: Parsed, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Const:
-    return parsed.dialect.given(_given(parsed.sql, node, numbers, given), parsed.sql, span(node))
+    return parsed.dialect.syntax.given(_given(parsed.sql, node, numbers, given), parsed.sql, span(node))
 
 
 def _given(sql: str, node: exp.Placeholder, numbers: dict[int, int], given: Given) -> Any:
@@ -122,35 +119,3 @@ def _named(sql: str, node: exp.Placeholder, given: Given) -> Any:
 
 def _is_text(name: object) -> bool:
     return isinstance(name, str)
-
-
-def to_value(given: Any, sql: str = "", at: Span | None = None) -> Value:
-    """A Python value as SQLite would bind it: bool is an integer, NaN is NULL."""
-    match given:
-        case None:
-            return None
-        case bool():
-            return int(given)
-        case int() if INTEGER_MIN <= given <= INTEGER_MAX:
-            return given
-        case float():
-            return None if isnan(given) else float(given)
-        case str() if _is_unicode(given):
-            return str(given)
-        case bytes() | bytearray() | memoryview():
-            return bytes(given)
-        case int():
-            raise SqlError("expected an integer of 64 bits, found a larger one", sql=sql, at=at)
-        case str():
-            raise SqlError("expected text, found a lone surrogate in it", sql=sql, at=at)
-        case _:
-            raise SqlError(
-                f"expected None, bool, int, float, str or bytes, found {type(given).__name__}",
-                sql=sql,
-                at=at,
-                hint="convert it to what the column holds, such as text for dates and decimals",
-            )
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)

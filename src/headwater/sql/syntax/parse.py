@@ -33,7 +33,7 @@ def parse(sql: str, dialect: Dialect) -> Parsed:
     tokens = _tokens(sql, dialect)
     _refuse_others(tokens, sql)
     try:
-        return Parsed(dialect.statement(tokens, sql), sql, dialect)
+        return Parsed(dialect.syntax.statement(tokens, sql), sql, dialect)
     except GrammarError as wrong:
         raise SqlError(str(wrong), sql=sql, at=wrong.at) from None
     except RecursionError:
@@ -42,7 +42,7 @@ def parse(sql: str, dialect: Dialect) -> Parsed:
 
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     try:
-        tokens = dialect.tokens(sql)
+        tokens = dialect.syntax.tokens(sql)
     except TokenError:
         raise SqlError("the text ends inside a string, a quoted name or a comment", sql=sql, at=(0, len(sql))) from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:

@@ -1,43 +1,22 @@
 """A syntax tree as text that reads back as the same tree: every operand in parentheses that might need them.
 
-Parameters are written as the values given for them. Never resolves a name.
+A node is written by the method named after it; dialects override those that they write otherwise. Parameters are
+written as the values given for them. Never resolves a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite import literals
+from headwater.model.value import Value
 from headwater.sql.ir.conjunction import operands
 from headwater.sql.ir.identifier import quote
 from headwater.sql.syntax.nodes import Hole, Joined, Plus
 from headwater.sql.syntax.parameters import Params
 
-_SIGNS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.BitwiseAnd: "&",
-    exp.BitwiseOr: "|",
-    exp.BitwiseLeftShift: "<<",
-    exp.BitwiseRightShift: ">>",
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-    exp.DPipe: "||",
-    exp.Is: "IS",
-    exp.Like: "LIKE",
-    exp.Glob: "GLOB",
-}
-_PREFIXES: dict[type[exp.Expr], str] = {exp.Neg: "-", Plus: "+", exp.BitwiseNot: "~", exp.Not: "NOT "}
 _CHAINS: dict[type[exp.Expr], str] = {exp.And: " AND ", exp.Or: " OR "}
 _ATOMS = (
     exp.Column,
@@ -54,18 +33,37 @@ _ATOMS = (
 
 
 class Writer:
+    _signs: ClassVar[Mapping[type[exp.Expr], str]] = {
+        exp.EQ: "=",
+        exp.NEQ: "<>",
+        exp.LT: "<",
+        exp.LTE: "<=",
+        exp.GT: ">",
+        exp.GTE: ">=",
+        exp.Add: "+",
+        exp.Sub: "-",
+        exp.Mul: "*",
+        exp.Div: "/",
+        exp.Mod: "%",
+        exp.DPipe: "||",
+        exp.Is: "IS",
+        exp.Like: "LIKE",
+    }
+    _prefixes: ClassVar[Mapping[type[exp.Expr], str]] = {exp.Neg: "-", Plus: "+", exp.Not: "NOT "}
+
     def __init__(self, params: Params) -> None:
         self._params = params
 
     def write(self, node: exp.Expr) -> str:
         kind = type(node)
-        if kind in _SIGNS:
-            return f"{self.operand(node.this)} {_SIGNS[kind]} {self.operand(node.expression)}"
+        if kind in self._signs:
+            return f"{self.operand(node.this)} {self._signs[kind]} {self.operand(node.expression)}"
         if kind in _CHAINS:
             return _CHAINS[kind].join(self.operand(part) for part in operands(node, kind))
-        if kind in _PREFIXES:
-            return _PREFIXES[kind] + self.operand(node.this)
-        return _WRITERS[kind](self, node)
+        if kind in self._prefixes:
+            return self._prefixes[kind] + self.operand(node.this)
+        method: Callable[[exp.Expr], str] = getattr(self, f"_{kind.key}")
+        return method(node)
 
     def operand(self, node: exp.Expr) -> str:
         text = self.write(node)
@@ -80,10 +78,7 @@ class Writer:
         return ".".join(quote(part) for part in (node.table, node.name) if part)
 
     def _literal(self, node: exp.Literal) -> str:
-        return literals.write(node.name) if node.is_string else node.name
-
-    def _hex(self, node: exp.HexString) -> str:
-        return f"x'{node.name}'"
+        return self._constant(node.name) if node.is_string else node.name
 
     def _null(self, node: exp.Null) -> str:
         return "NULL"
@@ -92,7 +87,10 @@ class Writer:
         return "TRUE" if node.this else "FALSE"
 
     def _placeholder(self, node: exp.Placeholder) -> str:
-        return literals.write(self._params.const(node).value)
+        return self._constant(self._params.const(node).value)
+
+    def _constant(self, value: Value) -> str:
+        return self._params.dialect.syntax.write(value)
 
     def _in(self, node: exp.In) -> str:
         query = node.args.get("query")
@@ -106,12 +104,6 @@ class Writer:
     def _escape(self, node: exp.Escape) -> str:
         return f"{self.write(node.this)} ESCAPE {self.operand(node.expression)}"
 
-    def _collate(self, node: exp.Collate) -> str:
-        return f"{self.operand(node.this)} COLLATE {node.expression.name.upper()}"
-
-    def _cast(self, node: exp.Cast) -> str:
-        return f"CAST({self.write(node.this)} AS {quote(node.args['to'].name)})"
-
     def _case(self, node: exp.Case) -> str:
         base = f" {self.operand(node.this)}" if node.this else ""
         whens = "".join(
@@ -120,7 +112,7 @@ class Writer:
         default = node.args.get("default")
         return f"CASE{base}{whens}{f' ELSE {self.write(default)}' if default else ''} END"
 
-    def _call(self, node: exp.Anonymous) -> str:
+    def _anonymous(self, node: exp.Anonymous) -> str:
         distinct = "DISTINCT " if node.args.get("distinct") else ""
         terms, condition = node.args.get("order"), node.args.get("filter")
         order = f" ORDER BY {self._list(terms.expressions)}" if terms else ""
@@ -144,8 +136,8 @@ class Writer:
         return f"({self.write(node.this)}){alias}"
 
     def _table(self, node: exp.Table) -> str:
-        named = node.alias and node.alias != node.name
-        return quote(node.name) + (f" AS {quote(node.alias)}" if named else "")
+        name = ".".join(quote(part) for part in (node.db, node.name) if part)
+        return f"{name} AS {quote(node.alias)}" if node.alias and node.alias != node.name else name
 
     def _joined(self, node: Joined) -> str:
         right = self.write(node.expression)
@@ -171,9 +163,24 @@ class Writer:
     def _values(self, node: exp.Values) -> str:
         return self._framed(node, "VALUES " + ", ".join(f"({self._list(row.expressions)})" for row in node.expressions))
 
-    def _compound(self, node: exp.SetOperation) -> str:
+    def _union(self, node: exp.Union) -> str:
+        return self._combined(node)
+
+    def _intersect(self, node: exp.Intersect) -> str:
+        return self._combined(node)
+
+    def _except(self, node: exp.Except) -> str:
+        return self._combined(node)
+
+    def _combined(self, node: exp.SetOperation) -> str:
         word = type(node).__name__.upper() + ("" if node.args.get("distinct") else " ALL")
-        return self._framed(node, f"{self.write(node.this)} {word} {self.write(node.expression)}")
+        return self._framed(node, f"{self._left_side(node)} {word} {self._right_side(node)}")
+
+    def _left_side(self, node: exp.SetOperation) -> str:
+        return self.write(node.this)
+
+    def _right_side(self, node: exp.SetOperation) -> str:
+        return self.write(node.expression)
 
     def _framed(self, node: exp.Expr, text: str) -> str:
         args = node.args
@@ -186,46 +193,16 @@ class Writer:
         ]
         return " ".join(clause for clause in clauses if clause)
 
-    def _common(self, node: exp.CTE) -> str:
+    def _cte(self, node: exp.CTE) -> str:
         columns = ", ".join(quote(column.name) for column in node.args["alias"].args.get("columns") or ())
         return f"{quote(node.alias)}{f' ({columns})' if columns else ''} AS ({self.write(node.this)})"
 
     def _ordered(self, node: exp.Ordered) -> str:
-        descending, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-        nulls = "" if nulls_first != descending else " NULLS FIRST" if nulls_first else " NULLS LAST"
         key = self.write(node.this) if isinstance(node.this, exp.Collate) else self.operand(node.this)
-        return f"{key}{' DESC' if descending else ''}{nulls}"
+        return f"{key}{' DESC' if node.args.get('desc') else ''}{self._nulls(node)}"
+
+    def _nulls(self, node: exp.Ordered) -> str:
+        return " NULLS FIRST" if node.args.get("nulls_first") else " NULLS LAST"
 
     def _hole(self, node: Hole) -> str:
         return node.name
-
-
-_WRITERS: dict[type[exp.Expr], Callable[[Writer, Any], str]] = {
-    exp.Column: Writer._column,
-    exp.Literal: Writer._literal,
-    exp.HexString: Writer._hex,
-    exp.Null: Writer._null,
-    exp.Boolean: Writer._boolean,
-    exp.Placeholder: Writer._placeholder,
-    exp.In: Writer._in,
-    exp.Between: Writer._between,
-    exp.Escape: Writer._escape,
-    exp.Collate: Writer._collate,
-    exp.Cast: Writer._cast,
-    exp.Case: Writer._case,
-    exp.Anonymous: Writer._call,
-    exp.Star: Writer._star,
-    exp.Exists: Writer._exists,
-    exp.Alias: Writer._alias,
-    exp.Subquery: Writer._subquery,
-    exp.Table: Writer._table,
-    Joined: Writer._joined,
-    exp.Select: Writer._select,
-    exp.Values: Writer._values,
-    exp.Union: Writer._compound,
-    exp.Intersect: Writer._compound,
-    exp.Except: Writer._compound,
-    exp.CTE: Writer._common,
-    exp.Ordered: Writer._ordered,
-    Hole: Writer._hole,
-}
