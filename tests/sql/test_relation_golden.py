@@ -10,10 +10,11 @@ from collections import Counter
 
 import pytest
 
+from headwater.dialects.sqlite.render import SQLITE_TEXT
 from headwater.plan.derived import written
 from headwater.plan.planner import effective_sql, plan, template_from_sql
 from headwater.sql.bind.bind import bind
-from headwater.sql.ir.relation_text import key_text, tree
+from headwater.sql.ir.relation_text import tree
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled
 from tests.sql.test_relations import uncertain
@@ -30,9 +31,9 @@ def _described(sql: str) -> str:
     types = [f"{out.name}: {out.expr.type.name if out.expr.type else 'NULL'}" for out in template.outputs]
     lines = [f"template {template.sql}", f"types    {', '.join(types)}"]
     lines += [f"params   {', '.join(lifted)}"] if lifted else []
-    lines += [f"order    {', '.join(key_text(key) for key in template.order)}"] if template.order else []
+    lines += [f"order    {', '.join(SQLITE_TEXT.key(key) for key in template.order)}"] if template.order else []
     lines += [f"frame    limit {instance.limit} offset {instance.offset}"] if template.framed else []
-    return "".join(f"{line}\n" for line in [*lines, *tree(template.relation)])
+    return "".join(f"{line}\n" for line in [*lines, *tree(template.relation, SQLITE_TEXT)])
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ def derived_template(
 ) -> Template:
     """`lifted`: the columns of keys first, then those of selectors."""
     assert query.syntax is not None
-    name = relation_name("\n".join(tree(relation)))
+    dialect = query.syntax.params.dialect
+    name = relation_name("\n".join(tree(relation, dialect.syntax.expr_text)))
     sql = query.syntax.text(lifted, [_ask(conjunct) for conjunct in rest])
     return Template(
         id=template_id(name, sql),
@@ -39,7 +40,7 @@ def derived_template(
         framed=query.framed,
         relation=relation,
         empty=query.empty,
-        dialect=query.syntax.params.dialect.name,
+        dialect=dialect.name,
         selectors=tuple(Selector(name, op) for name, op in lifted if op != "="),
     )
 

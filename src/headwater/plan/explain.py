@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headwater.dialects.sqlite.render import render, render_key, render_output
+from headwater.dialects.registry import DIALECTS
+from headwater.dialects.sqlite.render import render_key
 from headwater.model.schema import Table
 from headwater.plan.derived import written
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
+from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.predicate import Op
-from headwater.sql.ir.relation_text import key_text, tree
+from headwater.sql.ir.relation_text import tree
 
 _WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
 _WHY_DERIVED = {"incremental": "every operator follows the changes of its inputs"}
@@ -54,22 +56,27 @@ def _operators(template: Template, instance: Instance) -> Iterator[str]:
         yield f"limit {'all' if instance.limit is None else instance.limit} offset {instance.offset}"
     if template.ordered:
         yield f"order {', '.join(_ordered(template))}"
-    yield f"project {', '.join(render_output(output) for output in template.outputs)}"
+    text = _text(template)
+    yield f"project {', '.join(text.output(output) for output in template.outputs)}"
     if template.where is not None:
-        yield f"filter {render(template.where)}"
+        yield f"filter {text.text(template.where)}"
     if template.lifted:
         asked = (_told(*asked, f":p{n}") for n, asked in enumerate(template.lifted, 1))
         yield f"join params on {', '.join(asked)}"
 
 
+def _text(template: Template) -> ExprText:
+    return DIALECTS[template.dialect].syntax.expr_text
+
+
 def _ordered(template: Template) -> Iterator[str]:
     for key in template.order:
-        yield render_key(key, template.table) if template.relation is None else key_text(key)
+        yield render_key(key, template.table) if template.relation is None else _text(template).key(key)
 
 
 def _origin(template: Template, table: Table | None) -> list[str]:
     if template.relation is not None:
-        return list(tree(template.relation))
+        return list(tree(template.relation, _text(template)))
     assert table is not None
     return [f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"]
 

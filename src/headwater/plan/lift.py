@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headwater.dialects.sqlite.affinity import COLLATIONS
-from headwater.dialects.sqlite.render import render_operand
 from headwater.model.encoding.keys import encode_value
 from headwater.model.value import INTEGER_MAX, INTEGER_MIN, Row, Type, Value, type_of
 from headwater.plan.template import Selector
 from headwater.sql.ir.expr import Expr
+from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.predicate import Ask, Op, asks
 
+_TEXT = ExprText()
 _UNORDERED = (Type.JSON, Type.OTHER)
 _SIDES: dict[Op, str] = {"=": "<>", "in": "<>", ">": ">", ">=": ">", "<": "<", "<=": "<"}
 _TURNS: dict[Op, int] = {"=": 0, "in": 1, ">": 2, ">=": 2, "<": 3, "<=": 3}  # the surest first
@@ -61,7 +62,7 @@ def lift(conjuncts: Iterable[Expr]) -> Lifted:
 
 def canonical(conjuncts: Iterable[Expr]) -> list[Expr]:
     """Sorted by their text, each once: AND does not mind."""
-    by_text = {render_operand(conjunct): conjunct for conjunct in conjuncts}
+    by_text = {_TEXT.operand(conjunct): conjunct for conjunct in conjuncts}
     return [by_text[text] for text in sorted(by_text)]
 
 

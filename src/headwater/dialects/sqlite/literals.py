@@ -13,10 +13,8 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from math import inf, isinf, nextafter
 
-from headwater.model.encoding.tagged_bytes import pack_number
-from headwater.model.value import Type, Value
-
-WRITTEN = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.BOOLEAN)  # the types of what `write` takes
+from headwater.model.value import Value
+from headwater.sql.ir.constant_text import literal_text
 
 
 @lru_cache(maxsize=4096)
@@ -36,40 +34,18 @@ def read_number(text: str) -> Value:
 
 def write(value: Value) -> str:
     """The text of a constant: reading it gives the same value of the same type."""
-    match value:
-        case None:
-            return "NULL"
-        case int():
-            return str(value)
-        case 0.0:
-            return repr(value)  # to a cache 0.0 and -0.0 are one
-        case float():
-            return _write_real(value)
-        case str():
-            return _write_text(value)
-        case bytes():
-            return f"x'{value.hex()}'"
-        case Decimal():
-            return pack_number(value)  # SQLite has none; where its text only tells constants apart
-        case _:
-            raise TypeError(f"SQLite has no {type(value).__name__}")
-
-
-def _write_text(value: str) -> str:
-    quoted = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
-    return quoted[0] if len(quoted) == 1 else f"({' || char(0) || '.join(quoted)})"
+    # To a cache 0.0 and -0.0 are one.
+    return _write_real(value) if isinstance(value, float) and value else literal_text(value)
 
 
 @lru_cache(maxsize=4096)
 def _write_real(value: float) -> str:
-    if isinf(value):
-        return "9e999" if value > 0 else "-9e999"
-    return next(text for text in _spellings(value) if evaluate(text) == value)
+    return literal_text(value) if isinf(value) else next(text for text in _spellings(value) if evaluate(text) == value)
 
 
 def _spellings(value: float) -> Iterator[str]:
     """Decimal texts at or very near `value`: SQLite's reader is not always correctly rounded, so the first may miss."""
-    yield repr(value) if "." in repr(value) or "e" in repr(value) else f"{value!r}.0"
+    yield literal_text(value)
     exact, step = Decimal(value), Decimal(nextafter(value, inf)) - Decimal(value)
     for eighths in (0, 1, -1, 2, -2, 3, -3, 4, -4):
         yield f"{Context(prec=17).create_decimal(exact + step * eighths / 8):.16e}"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from headwater.model.value import Value
     from headwater.sql.ir.expr import Const
+    from headwater.sql.ir.expr_text import ExprText
     from headwater.sql.syntax.parameters import Params
     from headwater.sql.syntax.span import Span
     from headwater.sql.syntax.writer import Writer
@@ -26,6 +27,10 @@ class DialectSyntax(Protocol):
         """A value given for a parameter."""
 
     # Writing
+
+    @property
+    def expr_text(self) -> ExprText:
+        """Writes bound expressions as canonical text."""
 
     def write(self, value: Value) -> str:
         """The text of a constant."""

@@ -19,14 +19,19 @@ from headwater.dialects.postgres.syntax.writer import PostgresWriter
 from headwater.model.errors import SqlError
 from headwater.model.value import Type, Value
 from headwater.sql.ir.expr import Const
+from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span
 from headwater.sql.syntax.writer import Writer
+
+_TEXT = ExprText()
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresSyntax:
     """A `DialectSyntax`."""
+
+    expr_text: ExprText = _TEXT
 
     def tokens(self, sql: str) -> list[Token]:
         """With a blank behind it: sqlglot takes a last `''` for an open string where a `$1` stands before it."""

@@ -10,11 +10,13 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.tokenizer_core import Token
 
 from headwater.dialects.sqlite import literals
+from headwater.dialects.sqlite.render import SQLITE_TEXT
 from headwater.dialects.sqlite.syntax.parameter_value import to_value
 from headwater.dialects.sqlite.syntax.statement import SqliteStatement
 from headwater.dialects.sqlite.syntax.writer import SqliteWriter
 from headwater.model.value import Value, type_of
 from headwater.sql.ir.expr import Const
+from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span
 from headwater.sql.syntax.writer import Writer
@@ -23,6 +25,8 @@ from headwater.sql.syntax.writer import Writer
 @dataclass(frozen=True, slots=True)
 class SqliteSyntax:
     """A `DialectSyntax`."""
+
+    expr_text: ExprText = SQLITE_TEXT
 
     def tokens(self, sql: str) -> list[Token]:
         return SQLite().tokenize(sql)
