@@ -39,7 +39,8 @@ from headwater.sources.postgres.server.lsn import parse_lsn
 from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.postgres.wire.assembly import Assembly
-from headwater.sources.postgres.wire.pgoutput import Decoder, Insert, Update
+from headwater.sources.postgres.wire.messages import Insert, Update
+from headwater.sources.postgres.wire.pgoutput import Decoder
 from headwater.sources.postgres.wire.replication import Replication
 from headwater.sources.postgres.wire.simple_transactions import Plain
 from tests.support.postgres import BINARIES, VERSIONS, Postgres

@@ -18,8 +18,6 @@ LONG_FILES = {
     "pipeline/cell/cell.py",
     "pipeline/pipeline.py",
     "pipeline/requery/requery.py",
-    "sources/postgres/source.py",
-    "sources/sqlite/change_table.py",
     "sql/bind/select.py",
 }
 LONG_FUNCTIONS = {

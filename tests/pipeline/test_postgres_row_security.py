@@ -160,6 +160,6 @@ def test_a_change_that_cannot_be_applied_concerns_its_table_alone(
 
 
 def _forget_rows(source: Any, table: str) -> None:
-    with source._stream.moved:
-        (oid,) = (oid for oid, one in source._keeping.captures.items() if one.table.name == table)
-        source._keeping.purge(oid)
+    with source._slot.stream.moved:
+        (oid,) = (oid for oid, one in source._slot.keeping.captures.items() if one.table.name == table)
+        source._slot.keeping.purge(oid)

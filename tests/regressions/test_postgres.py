@@ -88,10 +88,10 @@ def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(source: P
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE TABLE t (id int PRIMARY KEY)")
         source.capture("t")
-        after, stream, keeping = source.position(), source._stream, source._keeping
+        after, stream, keeping = source.position(), source._slot.stream, source._slot.keeping
         assert stream is not None
         assert keeping is not None
-        source._watch._found = source._watch._looked(stream, source._now)
+        source._watch._found = source._watch._looked(stream, source._wal.end)
         db.execute("ALTER TABLE t ADD COLUMN a int DEFAULT 3")
         db.execute("INSERT INTO t VALUES (1)")
         (capture,) = keeping.captures.values()
@@ -104,7 +104,7 @@ def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
     source: PostgresSource, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A TRUNCATE empties a table also for snapshots that are older: answers were empty, at a position before it."""
-    seen = source._seen
+    seen = source._snapshots.seen
 
     def truncating(db: Connection) -> Seen:
         """Between the snapshot and the reading, somebody tries to."""
@@ -119,7 +119,7 @@ def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
         other.execute("CREATE VIEW v AS SELECT id FROM t")
         other.execute("INSERT INTO t VALUES (1), (2)")
         source.capture("t")
-        monkeypatch.setattr(source, "_seen", truncating)
+        monkeypatch.setattr(source._snapshots, "seen", truncating)
         assert source.query("SELECT count(*) AS n FROM v").rows == [(2,)]
         with source.snapshot("t") as snapshot:
             assert [row for batch in snapshot for row in rows_of(batch, snapshot.table)] == [(1,), (2,)]
@@ -297,8 +297,8 @@ def test_what_another_thread_reads_while_a_position_is_told_is_not_passed_over(
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE TABLE t (id int PRIMARY KEY)")
         source.capture("t")
-        assert source._stream is not None
-        take, has_items = source._stream.take, source._stream.has_items
+        assert source._slot.stream is not None
+        take, has_items = source._slot.stream.take, source._slot.stream.has_items
         taken, asked = list[int](), list[int]()
 
         def noted(after: int, rows_max: int) -> list[Item]:
@@ -314,8 +314,8 @@ def test_what_another_thread_reads_while_a_position_is_told_is_not_passed_over(
                 asked.append(source.query("SELECT id FROM t").position)
             return found
 
-        monkeypatch.setattr(source._stream, "take", noted)
-        monkeypatch.setattr(source._stream, "has_items", overtaken)
+        monkeypatch.setattr(source._slot.stream, "take", noted)
+        monkeypatch.setattr(source._slot.stream, "has_items", overtaken)
         after, told = source.position(), list[Item]()
         while not asked or after < asked[0]:
             items = source.changes(after, 1)
@@ -349,7 +349,7 @@ def test_what_was_read_before_changes_are_asked_for_again_is_not_taken_for_what_
         after = source.position()
         db.execute("INSERT INTO t VALUES (1)")
         assert _told(source, after, source.position()) == [(1,)]
-        stream = source._stream
+        stream = source._slot.stream
         assert stream is not None and stream._replication is not None
         has_read, goes_on = threading.Event(), threading.Event()
         read, wake, rewind = stream._replication.read, stream._replication.wake, stream.rewind
@@ -391,8 +391,8 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
         after = source.position()
         db.execute("INSERT INTO t VALUES (1)")
         assert _told(source, after, source.position()) == [(1,)]
-        assert source._keeping is not None and source._stream is not None
-        seed, rewind = source._keeping.seed, source._stream.rewind
+        assert source._slot.keeping is not None and source._slot.stream is not None
+        seed, rewind = source._slot.keeping.seed, source._slot.stream.rewind
         lock, told = ToldLock(), list[object]()
         monkeypatch.setattr(source, "_capturing", lock)
         again = threading.Thread(target=lambda: told.extend(_told(source, after, source.position())), daemon=True)
@@ -407,8 +407,8 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
             again.start()
             assert lock.is_awaited.wait(30)
 
-        monkeypatch.setattr(source._keeping, "seed", read_meanwhile)
-        monkeypatch.setattr(source._stream, "rewind", rewound)
+        monkeypatch.setattr(source._slot.keeping, "seed", read_meanwhile)
+        monkeypatch.setattr(source._slot.stream, "rewind", rewound)
         source.capture("u")
         again.join(30)
         assert told[0] == (1,)
@@ -459,8 +459,8 @@ def test_a_table_that_is_lost_where_changes_are_read_again_is_told(
         source.close()
         source = PostgresSource(url)
         source.attach(tmp_path)
-        assert source._keeping is not None
-        monkeypatch.setattr(source._keeping, "held", lambda *_: None)
+        assert source._slot.keeping is not None
+        monkeypatch.setattr(source._slot.keeping, "held", lambda *_: None)
         upto, items = source.position(), list[Item]()
         while reached < upto:
             items += source.changes(reached, 1)

@@ -13,7 +13,8 @@ from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.value import Type
 from headwater.sources import open_source
-from headwater.sources.sqlite import change_table as capturing
+from headwater.sources.sqlite import base
+from headwater.sources.sqlite.captures import Capture
 from headwater.sources.sqlite.source import SqliteSource
 
 
@@ -229,15 +230,15 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
     source.capture("busy")
     position = source.position()
     settling, release = threading.Event(), threading.Event()
-    settle = capturing.settle
+    find_types = base.find_types
 
-    def held(db: sqlite3.Connection, capture: capturing.Capture) -> tuple[tuple[Type, ...], int]:
-        found = settle(db, capture)
+    def held(db: sqlite3.Connection, capture: Capture) -> tuple[tuple[Type, ...], int]:
+        found = find_types(db, capture)
         settling.set()
         assert release.wait(120)
         return found
 
-    monkeypatch.setattr(capturing, "settle", held)
+    monkeypatch.setattr(base, "find_types", held)
     capturing_ = threading.Thread(target=source.capture, args=("large",))
     capturing_.start()
     assert settling.wait(120)

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.sources.postgres import source
+from headwater.sources.postgres import snapshots
 from headwater.sources.postgres.catalog.captured_table import Captured
 from headwater.sources.postgres.copy import batches
 
@@ -29,7 +29,7 @@ def cut_readings(url: str, look: Callable[[], object] = lambda: None) -> Iterato
             yield batch
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(source, "batches", cut)
+        patched.setattr(snapshots, "batches", cut)
         yield
 
 

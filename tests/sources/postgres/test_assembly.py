@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.wire import assembly
 from headwater.sources.postgres.wire.assembly import Assembly, Committed
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
     Emitted,

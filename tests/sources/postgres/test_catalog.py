@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headwater.model.change import Transaction
-from headwater.sources.postgres import ddl_poll
+from headwater.sources.postgres import ddl_poll, item_queue
 from headwater.sources.postgres import stream as streams
 from headwater.sources.postgres.catalog.event_trigger import TAGS, TRIGGER
 from headwater.sources.postgres.source import PostgresSource
@@ -130,7 +130,7 @@ def test_the_end_of_a_table_passes_what_is_held_and_nothing_is_passed_over(
     first = source.query("SELECT id FROM t").position
     db.execute("INSERT INTO t VALUES (3, 'z')")
     last = source.query("SELECT id FROM t").position
-    stream = source._stream
+    stream = source._slot.stream
     assert stream is not None and first < last <= stream.position
     with stream.moved:
         assert stream.hold(first + 1)
@@ -149,12 +149,12 @@ def test_no_more_is_held_back_than_fits(
 ) -> None:
     """So much was committed after the DDL that not all of it can wait until the stream is where the catalog is: a table
     that was altered begins anew, and everything else is told as it was made."""
-    monkeypatch.setattr(streams, "ROWS_MAX", 100)
+    monkeypatch.setattr(item_queue, "ROWS_MAX", 100)
     waiting: list[int] = []
     take = streams.Stream.take
 
     def counted(self: streams.Stream, after: int, rows_max: int) -> list[Item]:
-        waiting.append(self._rows)
+        waiting.append(self._queue._rows)
         return take(self, after, rows_max)
 
     monkeypatch.setattr(streams.Stream, "take", counted)

@@ -29,7 +29,7 @@ from headwater.sources.postgres.server.connections import Sessions
 from headwater.sources.postgres.server.value_types import BUILT_IN
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.wire import assembly
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Begin,
     Cells,

@@ -172,7 +172,7 @@ def test_our_process_dies(source: PostgresSource, db: Db, url: str, tmp_path: Pa
 
 def _die(source: PostgresSource) -> None:
     """As a process does: without a word."""
-    stream = source._stream
+    stream = source._slot.stream
     assert stream is not None
     assert stream._replication is not None
     stream._replication._db.close()

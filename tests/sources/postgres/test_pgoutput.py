@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.server.lsn import end_of_record, format_lsn, parse_lsn
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Begin,
     Commit,
-    Decoder,
     Delete,
     Emitted,
     Insert,
@@ -31,6 +30,7 @@ from headwater.sources.postgres.wire.pgoutput import (
     Truncate,
     Update,
 )
+from headwater.sources.postgres.wire.pgoutput import Decoder
 from tests.sources.postgres.written import written
 
 _EXAMPLES = 150 * int(os.environ.get("HEADWATER_FUZZ", "1"))

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.sources.postgres import source as origin
+from headwater.sources.postgres import changes
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
 
@@ -72,11 +72,11 @@ def test_where_something_was_read_is_told_at_once(
     source: PostgresSource, db: Db, reading: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody who waits for the position waits for the next change, or for the next time that progress is told."""
-    monkeypatch.setattr(origin, "PROGRESS_S", 1e6)
+    monkeypatch.setattr(changes, "PROGRESS_S", 1e6)
     db.execute("CREATE TABLE t (id int PRIMARY KEY)")
     source.capture("t")
     after = source.position()
-    source._progress_at_s = time.monotonic() + 1e6
+    source._changes._progress_at_s = time.monotonic() + 1e6
     db.execute("CREATE TABLE other AS SELECT 1 AS id")
     position = _read_at(source, reading)
     assert position > after

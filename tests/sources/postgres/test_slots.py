@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 from headwater.model.errors import SourceError
-from headwater.sources.postgres import source as origin
+from headwater.sources.postgres import slot
 from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import drained
 from tests.support.postgres import VERSIONS, Postgres
@@ -35,7 +35,7 @@ def db(db: Db) -> Db:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origin, "WRITERS_S_MAX", 0.2)
+    monkeypatch.setattr(slot, "WRITERS_S_MAX", 0.2)
 
 
 @pytest.fixture

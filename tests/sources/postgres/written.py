@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import assert_never
 
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Begin,
     Cells,

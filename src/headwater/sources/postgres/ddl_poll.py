@@ -131,7 +131,7 @@ class Watch:
             items = [item for capture in old for item in _compared(stream, capture, found)]
             self._given = found.fingerprint
             others: list[Item] = [one for one in items if not one.lost]
-            stream.give([*others, Redefinition(stream.translation.reported)] if redefined else others)
+            stream.give([*others, Redefinition(stream.translation.shapes.reported)] if redefined else others)
             stream.give_first([one for one in items if one.lost])
             self._release(stream, found.seen)
 
@@ -211,12 +211,12 @@ def _captures(stream: Stream) -> dict[int, Captured]:
 def _compared(stream: Stream, capture: Captured, found: _Found) -> list[SchemaChange]:
     position, reason = min(found.position, stream.position) + 1, _reason(capture, found)
     if reason is not None:
-        ended = stream.translation.ended(capture, reason, position)
+        ended = stream.translation.shapes.ended(capture, reason, position)
         return [replace(ended, lost=_may_go_on(capture, found))]
     if position <= found.position and _is_another(capture, found.shapes[capture.oid]):
         reason = f"table {capture.table.name} was altered, and too much has changed since to be held back"
-        return [replace(stream.translation.ended(capture, reason, position), lost=True)]
-    return [*stream.translation.fitted(found.shapes[capture.oid], position)] if position > found.position else []
+        return [replace(stream.translation.shapes.ended(capture, reason, position), lost=True)]
+    return [*stream.translation.shapes.fitted(found.shapes[capture.oid], position)] if position > found.position else []
 
 
 def _is_another(capture: Captured, shape: Shape) -> bool:

@@ -9,36 +9,27 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headwater.model.change import Transaction
-from headwater.model.columnar_changes import among
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
 from headwater.sources.postgres.decode.columnar import Odd
-from headwater.sources.postgres.decode.row_wise import Look, Translation, in_shape
+from headwater.sources.postgres.decode.row_wise import Translation
+from headwater.sources.postgres.decode.table_shapes import Look
+from headwater.sources.postgres.item_queue import ItemQueue
 from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, Keeping
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.wire.assembly import PLAIN_MIN, Assembly, Committed
-from headwater.sources.postgres.wire.pgoutput import Emitted
+from headwater.sources.postgres.wire.messages import Emitted
 from headwater.sources.postgres.wire.replication import Received, Replication
 from headwater.sources.postgres.wire.simple_transactions import Plain
 from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
 from headwater.sources.source import Item, SchemaChange
 
-ROWS_MAX = 1 << 16  # changes that wait here; more are read only by who takes them away
 _NUDGE_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """`since`: it belongs before the transaction that was committed there, or is that transaction."""
-
-    since: int
-    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +56,15 @@ class Stream:
         self._recent = Recent()
         self.position = self._start = max(slot.since, keeping.position)
         self._durable = self._committed = self._start
-        self._waiting: deque[_Waiting] = deque()
-        self._rows = self._shapes = 0
-        self._first: list[Item] = []  # handed out before all that waits
-        self._hold: tuple[int, int] | None = None  # from the first on nothing is handed out; the last ends it
-        self._handed = -1  # the last position that was handed out
+        self._queue = ItemQueue()
         self.translation = Translation(keeping, look, self.position)
 
     # For the one who takes changes
 
     def take(self, after: int, rows_max: int) -> list[Item]:
-        """What waits here, behind a position. A table that is lost where changes are read again is told all the same:
-        nothing of it is followed from there on."""
+        """What waits here, behind a position."""
         with self.moved:
-            taken = [_no_earlier(item, after) for item in self._first]
-            self._first = []
-            rows = 0
-            while self.has_items() and rows < rows_max:
-                one = self._waiting.popleft()
-                count = len(one.item.changes) if isinstance(one.item, Transaction) else 0
-                self._shapes -= not isinstance(one.item, Transaction)
-                self._rows -= count
-                rows += count
-                if one.since > after or (isinstance(one.item, SchemaChange) and one.item.lost):
-                    taken.append(_no_earlier(one.item, after))
-            self._handed = max([after, *(item.position for item in taken)])
+            taken = self._queue.take(after, rows_max)
             self.moved.notify_all()
             return taken
 
@@ -100,48 +75,43 @@ class Stream:
             reached = self.reportable
             if self.has_items() or not is_due(reached):
                 return []
-            self._handed = max(self._handed, reached)
+            self._queue.handed = max(self._queue.handed, reached)
             return [Transaction(reached, ())]
 
     def stand_at(self, after: int) -> None:
         """What comes next is for somebody who has everything up to here."""
         with self.moved:
-            self._handed = after
+            self._queue.handed = after
 
     def has_items(self) -> bool:
         """That may be taken."""
-        return bool(self._first) or (bool(self._waiting) and self._waiting[0].since < self._held_from())
+        return self._queue.has_items
 
     @property
     def has_shapes(self) -> bool:
         """Something waits here that is no transaction."""
-        return bool(self._first) or self._shapes > 0
+        return self._queue.has_shapes
 
     @property
     def is_held(self) -> bool:
-        return self._hold is not None
+        return self._queue.is_held
 
     @property
     def is_crowded(self) -> bool:
         """Too much is held back."""
-        return self._hold is not None and self._rows > ROWS_MAX
+        return self._queue.is_held and self._queue.is_full
 
     @property
     def reportable(self) -> int:
         """The position that may be reported as reached, once all items before it are taken."""
-        return min(self.position, self._held_from() - 1)
-
-    def _held_from(self) -> int:
-        return self._hold[0] if self._hold is not None else sys.maxsize
+        return min(self.position, self._queue.held_from - 1)
 
     def hold(self, position: int) -> bool:
         """The catalog may have changed before this position: nothing from there on is handed out until somebody has
         looked, and given what they found. False where it was handed out before."""
         with self.moved:
-            if position <= self._handed:
+            if not self._queue.hold(position):
                 return False
-            first, last = self._hold or (position, position)
-            self._hold = min(first, position), max(last, position)
             self.translation.heard_ddl = True
             self.wake()
             return True
@@ -150,48 +120,36 @@ class Stream:
         """Somebody has looked, with this snapshot; or there is nothing to look at."""
         with self.moved:
             if seen is None:
-                self._hold = None
-            elif self._hold is not None:
-                first, last = self._hold
-                position = min(seen.upto, self.position, self._recent.seen_through(seen))
-                self._hold = (max(first, position + 1), last) if position < last else None
+                self._queue.release(None)
+            elif self._queue.is_held:
+                self._queue.release(min(seen.upto, self.position, self._recent.seen_through(seen)))
 
     def passed(self, position: int) -> None:
         """Whoever takes changes knows that nothing was missing up to here."""
         with self.moved:
-            self.translation.reported = max(self.translation.reported, position)
+            self.translation.shapes.reported = max(self.translation.shapes.reported, position)
 
     def give(self, items: Sequence[Item]) -> None:
         """More of them, from elsewhere, that come after all that were read so far; or before what is held."""
         with self.moved:
-            if not items:
-                return
-            place = max(min(self.position + 1, self._held_from()), self._handed + 1)
-            later: list[_Waiting] = []
-            while self._waiting and self._waiting[-1].since >= place:
-                one = self._waiting.pop()
-                later.append(_Waiting(one.since, _in_new_shape(one.item, items)))
-            first = [replace(item, position=place - 1) for item in items] if place <= self.position else items
-            self._waiting.extend(_Waiting(place, item) for item in first)
-            self._waiting.extend(reversed(later))
-            self._shapes += len(first)
-            self.moved.notify_all()
+            if items:
+                self._queue.insert(items, self.position)
+                self.moved.notify_all()
 
     def give_first(self, items: Sequence[SchemaChange]) -> None:
         """The ends of tables of which nothing that waits here may be told any more."""
         with self.moved:
-            self._first += [replace(item, position=0) for item in items]
+            self._queue.insert_first(items)
             self.moved.notify_all()
 
     def end(self, reason: str, after: int) -> list[Item]:
         """Nothing more comes: what waits here, and then the end of every captured table."""
         with self.moved:
-            self._hold = None
-            last = max(self.position, self.translation.reported, after) + 1
+            self._queue.release(None)
+            last = max(self.position, self.translation.shapes.reported, after) + 1
             captures = list(self._keeping.captures.values())
-            ends = [replace(self.translation.ended(capture, reason, last), lost=True) for capture in captures]
-            self._waiting.extend(_Waiting(last, item) for item in ends)
-            self._shapes += len(ends)
+            ends = [replace(self.translation.shapes.ended(capture, reason, last), lost=True) for capture in captures]
+            self._queue.add(last, ends)
             return self.take(after, sys.maxsize)
 
     def rewind(self) -> None:
@@ -203,10 +161,8 @@ class Stream:
             self._keeping.rewind()
             self.position = self._start = max(self._slot.since, self._keeping.position)
             self._committed = self._start
-            self._waiting.clear()
-            self._first = []
-            self._rows = self._shapes = 0
-            self.translation = Translation(self._keeping, self.translation.look, self.position)
+            self._queue.clear()
+            self.translation = Translation(self._keeping, self.translation.shapes.look, self.position)
 
     def settle(self, position: int) -> None:
         """The server may forget what we have settled: what is durable in the log alone, we shall ask for again. After a
@@ -228,7 +184,7 @@ class Stream:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0 or self._closed:
                     return False
-                if self._reading or self._stopping or (self._rows > ROWS_MAX and not takes):
+                if self._reading or self._stopping or (self._queue.is_full and not takes):
                     self.moved.wait(left_s)
                 else:
                     self._read(left_s)
@@ -326,8 +282,7 @@ class Stream:
             return
         self._recent.extend(plain.positions.tolist(), plain.xids.tolist())
         self.position = self._committed = max(self.position, int(plain.positions[-1]))
-        self._waiting.extend(_Waiting(one.position, one) for one in transactions)
-        self._rows += sum(len(one.changes) for one in transactions)
+        self._queue.add_transactions(transactions)
 
     def _commit_odd(self, plain: Plain, odd: Odd) -> None:
         """Those that are not odd get another chance, in order, where they are still many."""
@@ -357,9 +312,7 @@ class Stream:
         self.position = committed.position
         if not all(isinstance(said, Emitted) and said.prefix != PREFIX for said in committed.said):
             self._committed = committed.position  # a nudge of ours need not be durable anywhere
-        self._waiting.extend(_Waiting(committed.position, item) for item in items)
-        self._rows += sum(len(item.changes) for item in items if isinstance(item, Transaction))
-        self._shapes += sum(not isinstance(item, Transaction) for item in items)
+        self._queue.add(committed.position, items)
 
     def _disconnect(self) -> None:
         if self._replication is not None:
@@ -367,16 +320,3 @@ class Stream:
             self._replication = None
         self._assembly.close()
         self._assembly = Assembly()
-
-
-def _in_new_shape(item: Item, told: Sequence[Item]) -> Item:
-    """A transaction that is told after shapes which tables got only later."""
-    shapes = {one.before.name: one for one in told if isinstance(one, SchemaChange) and one.after is not None}
-    if not isinstance(item, Transaction) or not among(item.changes, shapes):
-        return item
-    return replace(item, changes=tuple(in_shape(item.changes, list(shapes.values()))))
-
-
-def _no_earlier(item: Item, after: int) -> Item:
-    """A new shape is told at a place that the one who asks has reached already."""
-    return item if item.position >= after else replace(item, position=after)

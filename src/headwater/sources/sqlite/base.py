@@ -22,12 +22,32 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Moment, Params, Reads, Snapshot
-from headwater.sources.sqlite import change_table as capturing
+from headwater.sources.sqlite.captures import (
+    Capture,
+    active_capture,
+    begin_capture,
+    end_capture,
+    read_captures,
+    replace_types,
+)
+from headwater.sources.sqlite.change_table import note_redefined, remove_all
+from headwater.sources.sqlite.column_types import find_types, mixed_columns, prune
 from headwater.sources.sqlite.decode import Decoder, text_or_garbled
 from headwater.sources.sqlite.questions.guard import Relations
+from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, speaking
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
-from headwater.sources.sqlite.schema import Shape, declared_type, default_of, quoted, read_shape, table_names
+from headwater.sources.sqlite.schema import (
+    Shape,
+    capturable,
+    declared_type,
+    default_of,
+    estimate_rows,
+    quoted,
+    read_shape,
+    table_names,
+)
+from headwater.sources.sqlite.schema_changes import follow_table, outdated_captures, read_views
 from headwater.sources.sqlite.triggers import LOG
 from headwater.sources.writes import Writing
 
@@ -67,19 +87,19 @@ class SqliteOrigin(Writing):
     def tables(self) -> tuple[Table, ...]:
         with self._reading() as db:
             known = {
-                one.shape.name: one for one in capturing.captures(db).values() if not one.over and one.since is not None
+                one.shape.name: one for one in read_captures(db).values() if not one.over and one.since is not None
             }
             return tuple(self._table(db, name, known.get(name)) for name in table_names(db))
 
-    def _table(self, db: sqlite3.Connection, name: str, capture: capturing.Capture | None) -> Table:
+    def _table(self, db: sqlite3.Connection, name: str, capture: Capture | None) -> Table:
         shape = read_shape(db, name)
         if capture is None or capture.shape.fields != shape.fields:
             return declared_table(shape)
-        return capture.table(capturing.mixed_columns(db, capture, capturing.position(db)))
+        return capture.table(mixed_columns(db, capture, log_position(db)))
 
     def rows_about(self, table: str) -> int | None:
         with self._reading() as db:
-            return capturing.rows_about(db, capturing.capturable(db, table))
+            return estimate_rows(db, capturable(db, table))
 
     def captured(self) -> frozenset[str] | None:
         return None  # triggers and their log are in the database itself
@@ -90,37 +110,37 @@ class SqliteOrigin(Writing):
             if capture.since is None:
                 self._settle(capture)
             with self._reading() as db:
-                found = capturing.captures(db)[capture.id]
-                return found.table(capturing.mixed_columns(db, found, capturing.position(db)))
+                found = read_captures(db)[capture.id]
+                return found.table(mixed_columns(db, found, log_position(db)))
 
-    def _begun(self, table: str) -> capturing.Capture:
+    def _begun(self, table: str) -> Capture:
         with self._capturing, self._writing() as db:
-            name = capturing.capturable(db, table).name
-            self._follow(db, capturing.outdated(db))
-            return capturing.active(db, name) or capturing.begin(db, name)
+            name = capturable(db, table).name
+            self._follow(db, outdated_captures(db))
+            return active_capture(db, name) or begin_capture(db, name)
 
-    def _settle(self, capture: capturing.Capture) -> None:
+    def _settle(self, capture: Capture) -> None:
         """Reads the whole table: the changes of others are followed meanwhile."""
         with self._reading() as db:
-            types, since = capturing.settle(db, capture)
+            types, since = find_types(db, capture)
         with self._capturing, self._writing() as db:
-            capturing.settled(db, capture, types, since)
+            replace_types(db, capture, types, since)
         self._stale = True
 
-    def _follow(self, db: sqlite3.Connection, outdated: Iterable[capturing.Capture]) -> None:
+    def _follow(self, db: sqlite3.Connection, outdated: Iterable[Capture]) -> None:
         """Inside a write transaction: brings captures up to date with their tables; notes where views are others."""
         for capture in outdated:
-            capturing.follow(db, capture, self._verified)
-        views = capturing.views(db)
+            follow_table(db, capture, self._verified)
+        views = read_views(db)
         if views != self._views:
-            capturing.redefined(db)
+            note_redefined(db)
         self._views = views
-        self._schema_position = capturing.position(db)
+        self._schema_position = log_position(db)
 
     def position(self) -> int:
         self.schema_position()
         with self._reading() as db:
-            return capturing.position(db)
+            return log_position(db)
 
     @abstractmethod
     def schema_position(self) -> int: ...
@@ -130,7 +150,7 @@ class SqliteOrigin(Writing):
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         with self._reading() as db, _interruptible(db, cancellation or Cancellation()):
-            return answer_of(capturing.position(db), *answer(db, self._relations, sql, params))
+            return answer_of(log_position(db), *answer(db, self._relations, sql, params))
 
     @abstractmethod
     def moment(self) -> AbstractContextManager[Moment]: ...
@@ -149,9 +169,9 @@ class SqliteOrigin(Writing):
         with self._writing() as db:
             writes = SqliteWrites(db)
             yield writes
-            if schema_version(db) != self._schema_version and capturing.installed(db):
-                self._follow(db, [one for one in capturing.outdated(db) if one.since is not None])
-            writes.position = capturing.position(db)
+            if schema_version(db) != self._schema_version and is_installed(db):
+                self._follow(db, [one for one in outdated_captures(db) if one.since is not None])
+            writes.position = log_position(db)
 
     def forget(self, position: int) -> None:
         if position - self._pruned < PRUNE_ROWS_MIN:
@@ -162,7 +182,7 @@ class SqliteOrigin(Writing):
 
     def _prune(self, position: int) -> bool:
         with self._writing() as db:
-            return capturing.installed(db) and capturing.prune(db, position, PRUNE_ROWS_MAX) == PRUNE_ROWS_MAX
+            return is_installed(db) and prune(db, position, PRUNE_ROWS_MAX) == PRUNE_ROWS_MAX
 
     def lag_bytes(self) -> int:
         """What waits is rows of our own log: it grows with what is written, and holds back nothing else."""
@@ -174,13 +194,13 @@ class SqliteOrigin(Writing):
 
     def detach(self) -> list[str]:
         with self._settling, self._capturing, self._writing() as db:
-            return capturing.detach(db)
+            return remove_all(db)
 
     def _decoder(self, db: sqlite3.Connection, after: int) -> Decoder:
         """Reads on from a position, with the types as they were there."""
-        self._refuse_backwards(after, capturing.position(db))
+        self._refuse_backwards(after, log_position(db))
         decoder = Decoder(after, {}, {})
-        if capturing.installed(db):
+        if is_installed(db):
             self._refuse_pruned(db, after)
             self._load(db, decoder)
         return decoder
@@ -209,21 +229,21 @@ class SqliteOrigin(Writing):
 
     def _load(self, db: sqlite3.Connection, decoder: Decoder) -> None:
         """The captures there are by now. What the decoder has learned about their types, it knows better."""
-        decoder.captures = capturing.captures(db)
+        decoder.captures = read_captures(db)
         for id, capture in decoder.captures.items():
             if id not in decoder.mixed and capture.since is not None:
-                decoder.mixed[id] = capturing.mixed_columns(db, capture, decoder.position)
+                decoder.mixed[id] = mixed_columns(db, capture, decoder.position)
 
     def _end_garbled(self, decoder: Decoder) -> None:
         """Takes the triggers off tables whose text cannot be read."""
         over = [id for id in decoder.garbled if not decoder.captures[id].over]
         if over:
             with self._writing() as db:
-                known = capturing.captures(db)
+                known = read_captures(db)
                 for id in over:
                     if not known[id].over:
-                        capturing.end(db, known[id], decoder.garbled[id])
-                decoder.captures = capturing.captures(db)
+                        end_capture(db, known[id], decoder.garbled[id])
+                decoder.captures = read_captures(db)
 
 
 class SqliteWrites:
@@ -250,17 +270,17 @@ class SqliteSnapshot:
         self._db = self._stack.enter_context(reading)
         self._rows_max = rows_max
         try:
-            self.position = capturing.position(self._db)
+            self.position = log_position(self._db)
             self.table = self._fitting(table)
         except BaseException:
             self.close()
             raise
 
     def _fitting(self, name: str) -> Table:
-        capture = capturing.active(self._db, capturing.capturable(self._db, name).name)
+        capture = active_capture(self._db, capturable(self._db, name).name)
         if capture is None or capture.since is None:
             raise SourceError(f"table {name!r} is not captured", hint="capture it first")
-        return capture.table(capturing.mixed_columns(self._db, capture, self.position))
+        return capture.table(mixed_columns(self._db, capture, self.position))
 
     def __iter__(self) -> Iterator[Any]:
         columns = ", ".join(quoted(name) for name in self.table.names)

@@ -11,8 +11,8 @@ from headwater.model.change import Change, Transaction
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
 from headwater.sources.source import Item, Redefinition, SchemaChange
+from headwater.sources.sqlite.captures import Capture
 from headwater.sources.sqlite.cascades import Cascades
-from headwater.sources.sqlite.change_table import Capture
 
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
 

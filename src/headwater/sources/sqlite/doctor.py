@@ -9,9 +9,11 @@ from pathlib import Path
 
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.sources.doctor import EVERYTHING, Finding, Scope, State
-from headwater.sources.sqlite import change_table as capturing
+from headwater.sources.sqlite.captures import read_captures
+from headwater.sources.sqlite.questions.position import is_installed
 from headwater.sources.sqlite.questions.question import source_error
-from headwater.sources.sqlite.schema import table_names
+from headwater.sources.sqlite.schema import capturable, table_names
+from headwater.sources.sqlite.schema_changes import outdated_captures
 from headwater.sources.sqlite.triggers import LOG
 
 VERSION_MIN = (3, 37, 0)  # STRICT tables, and the PRAGMA that lists tables
@@ -89,15 +91,15 @@ class SqliteDoctor:
 
     def _refused(self, name: str) -> Iterator[Finding]:
         try:
-            capturing.capturable(self._db, name)
+            capturable(self._db, name)
         except HeadwaterError as error:
             state = State.BAD if self._scope.tables else State.NOTE
             yield Finding(f"table {name}", "capturable", error.message, state, then=error.hint or "")
 
     def _triggers(self) -> Iterator[Finding]:
         needed = "in step with their tables"
-        living = [one.shape.name for one in capturing.captures(self._db).values() if not one.over]
-        behind = [one.shape.name for one in capturing.outdated(self._db)]
+        living = [one.shape.name for one in read_captures(self._db).values() if not one.over]
+        behind = [one.shape.name for one in outdated_captures(self._db)]
         if behind:
             found = f"behind the schema of {', '.join(sorted(behind))}"
             then = "start Headwater: it rebuilds them"
@@ -108,7 +110,7 @@ class SqliteDoctor:
             yield Finding("triggers", needed, "none: made with the first live query")
 
     def _waiting(self) -> Iterator[Finding]:
-        if not capturing.installed(self._db):
+        if not is_installed(self._db):
             return
         first, last = self._db.execute(f"SELECT min(seq), max(seq) FROM {LOG}").fetchone()
         count = last - first + 1 if last is not None else 0

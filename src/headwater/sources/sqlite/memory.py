@@ -18,9 +18,10 @@ from typing import Any, Self
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params
-from headwater.sources.sqlite import change_table as capturing
 from headwater.sources.sqlite.base import SqliteOrigin, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite.decode import Decoder
+from headwater.sources.sqlite.questions.position import is_installed, log_position
+from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 
 _numbers = itertools.count(1)
 
@@ -54,7 +55,7 @@ class MemorySource(SqliteOrigin):
         return items
 
     def _news(self, after: int) -> bool:
-        return capturing.position(self._db) > self._decoder_at(after).position
+        return log_position(self._db) > self._decoder_at(after).position
 
     def _decoder_at(self, after: int) -> Decoder:
         now = self._decoding
@@ -136,18 +137,18 @@ class MemorySource(SqliteOrigin):
         those whose types are still being found."""
         self._note_end(db)
         if schema_version(db) != self._schema_version:
-            for capture in capturing.outdated(db) if capturing.installed(db) else ():
+            for capture in outdated_captures(db) if is_installed(db) else ():
                 db.execute("BEGIN")
                 self._follow(db, [capture])
                 db.execute("COMMIT")
                 self._note_end(db)
-            self._schema_version, self._views = schema_version(db), capturing.views(db)
-        self._verified = capturing.position(db)
+            self._schema_version, self._views = schema_version(db), read_views(db)
+        self._verified = log_position(db)
         self._stale = True
         self._turn.notify_all()
 
     def _note_end(self, db: sqlite3.Connection) -> None:
-        last = capturing.position(db)
+        last = log_position(db)
         if last > (self._ends[-1] if self._ends else 0):
             self._ends.append(last)
 

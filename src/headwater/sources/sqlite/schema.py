@@ -10,9 +10,11 @@ import sqlite3
 from dataclasses import dataclass
 from functools import lru_cache
 
+from headwater.model.errors import SourceError
 from headwater.model.value import Type, Value
 
 OURS = "_headwater_"
+COLUMNS_MAX = 990  # an SQLite table has at most 2,000 columns and the log needs two for each
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 _TEXT_BY_HABIT = re.compile("DATE|TIME|JSON|UUID|STRING|GUID|XML", re.IGNORECASE)
 _TOKEN = re.compile(
@@ -260,3 +262,46 @@ def _bare_term(tokens: list[str]) -> str:
     if len(words) > 2 and tokens[words[-2]].upper() == "COLLATE":
         del words[-2:]
     return "".join(tokens[: words[-1] + 1]).strip()
+
+
+def capturable(db: sqlite3.Connection, name: str) -> Shape:
+    """The shape of a table, or an error that says why it cannot be captured."""
+    found = kind_of(db, name)
+    if found is None:
+        raise SourceError(f"there is no table {name!r} in the database", hint="check the spelling of the name")
+    name, kind = found
+    if kind != "table" or name.startswith(("sqlite_", OURS)):
+        what = kind if kind != "table" else "internal table"
+        raise SourceError(
+            f"{name!r} is a {what}: its changes cannot be captured", hint="query the tables it reads from"
+        )
+    shape = read_shape(db, name)
+    if len(shape.fields) > COLUMNS_MAX:
+        raise SourceError(f"table {name!r} has {len(shape.fields)} columns; at most {COLUMNS_MAX} can be captured")
+    if shape.rowid is None and not shape.key:
+        raise SourceError(f"columns of {name!r} hide its rowid and it has no key", hint="give it a primary key")
+    _refuse_loose_references(shape)
+    return shape
+
+
+def _refuse_loose_references(shape: Shape) -> None:
+    """Foreign-key actions of a table on itself are put in order by what they refer to, which must tell rows apart."""
+    for place in shape.refers_to_itself:
+        field = shape.fields[place]
+        if not field.not_null and place not in shape.key:
+            raise SourceError(
+                f"table {shape.name!r} refers to its own column {field.name!r}, which may hold NULL, "
+                "by a foreign key with an action: its changes cannot be told in order",
+                hint=f"declare {field.name} NOT NULL, or the foreign key without an action",
+            )
+
+
+def estimate_rows(db: sqlite3.Connection, shape: Shape) -> int | None:
+    """As many as there are rowids from the first to the last; where there are none, what ANALYZE has noted."""
+    if shape.rowid is not None:
+        span = f"SELECT (SELECT max({shape.rowid}) FROM {{0}}) - (SELECT min({shape.rowid}) FROM {{0}}) + 1"
+        return int(db.execute(span.format(quoted(shape.name))).fetchone()[0] or 0)
+    if kind_of(db, "sqlite_stat1") is None:
+        return None
+    noted = db.execute("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = ?", (shape.name,)).fetchone()[0]
+    return None if noted is None else int(noted)

@@ -23,14 +23,15 @@ from headwater.fs.doorbell import Doorbell
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
-from headwater.sources.sqlite import change_table as capturing
 from headwater.sources.sqlite.base import SqliteOrigin, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite.boundaries import Boundaries
 from headwater.sources.sqlite.decode import Decoder
 from headwater.sources.sqlite.questions.pool import Pool, Process
+from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import source_error
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
 from headwater.sources.sqlite.read_pin import Pins
+from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 from headwater.sources.sqlite.triggers import POSITION
 from headwater.sources.sqlite.wal import WalReader
 
@@ -62,7 +63,7 @@ class SqliteSource(SqliteOrigin):
         self._closed = False
         self._writer = self._opened()
         self._file = self._identity()
-        self._views = capturing.views(self._writer)
+        self._views = read_views(self._writer)
         name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = Pins(self._connect, self._wal)
@@ -142,7 +143,7 @@ class SqliteSource(SqliteOrigin):
             if schema_version(db) != self._schema_version:
                 return None
             decoder = self._decoder_at(db, after)
-            self._verified = upto = capturing.position(db)
+            self._verified = upto = log_position(db)
             self._boundaries.look(upto)
             self._refuse_backwards(decoder.position, upto)
             first, self._is_first_look = self._is_first_look, False
@@ -191,13 +192,13 @@ class SqliteSource(SqliteOrigin):
     def _followed_schema(self, settled: bool) -> bool:
         with self._capturing:
             with self._reading() as db:
-                outdated, views, version = capturing.outdated(db), capturing.views(db), schema_version(db)
-                redefined = views != self._views and capturing.installed(db)
+                outdated, views, version = outdated_captures(db), read_views(db), schema_version(db)
+                redefined = views != self._views and is_installed(db)
             if outdated and self._verified < 0:
                 self._verified = self._reported
             if outdated or redefined:
                 with self._writing() as db:
-                    outdated = capturing.outdated(db)
+                    outdated = outdated_captures(db)
                     if not settled and any(capture.since is None for capture in outdated):
                         return False
                     self._follow(db, outdated)

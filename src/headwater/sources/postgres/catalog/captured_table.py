@@ -14,6 +14,7 @@ from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.tagged_bytes import storable
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
+from headwater.sources.postgres.catalog.tables import Shape
 from headwater.sources.postgres.catalog.validity import Grounds
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -63,3 +64,23 @@ class Held:
 
     row: Row
     count: int
+
+
+def capture_of(shape: Shape, position: int) -> Captured:
+    """The table as it is at the position."""
+    table = shape.table(schema_id=position)
+    identity = shape.identity_columns if shape.identity != "f" else shape.key
+    places = tuple(table.index(name) for name in identity or table.names)
+    types = tuple(field.type for field in shape.sent)
+    return Captured(shape.oid, table, types, places, position, shape.parts, shape.grounds)
+
+
+def has_shape(capture: Captured, shape: Shape) -> bool:
+    """Whether its columns, by name and type, are those of the shape."""
+    return capture.table.names == tuple(field.name for field in shape.sent) and capture.types == tuple(
+        field.type for field in shape.sent
+    )
+
+
+def as_known(shape: Shape, capture: Captured | None) -> Table:
+    return capture.table if capture is not None and has_shape(capture, shape) else shape.table()

@@ -1,32 +1,24 @@
 """From what PostgreSQL says of a transaction to what every source reports: rows before and after, and new shapes.
 
-Rows before come from `Keeping`, and so do large values that an update did not touch. It asks the catalog only about
-columns that are new.
+Rows before come from `Keeping`, and so do large values that an update did not touch.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
-from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.catalog.captured_table import Captured, Held
-from headwater.sources.postgres.catalog.continuity import Now, misfit, unsure
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
-from headwater.sources.postgres.catalog.tables import Shape, column_of, table_name
-from headwater.sources.postgres.catalog.validity import Grounds, emptied, shaken
 from headwater.sources.postgres.decode.columnar import Followed, Odd, fits, translated
+from headwater.sources.postgres.decode.table_shapes import Look, TableShapes, in_shape
 from headwater.sources.postgres.row_cache.row_cache import Keeping
-from headwater.sources.postgres.server.value_types import BUILT_IN, Parse, Types, Unreadable
+from headwater.sources.postgres.server.value_types import Parse, Unreadable
 from headwater.sources.postgres.wire.assembly import Committed
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Cell,
     Cells,
@@ -40,8 +32,6 @@ from headwater.sources.postgres.wire.pgoutput import (
 from headwater.sources.postgres.wire.simple_transactions import EPOCH_S, Plain
 from headwater.sources.source import Item, SchemaChange
 
-Look = Callable[[int], tuple[Shape | None, Types]]  # oid → shape now, all types
-
 
 class UnknownRow(SourceError):
     """A change that cannot be applied: its table is read anew, others go on."""
@@ -51,29 +41,23 @@ class UnknownRow(SourceError):
         self.capture = capture
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A table as the stream last described it."""
-
-    relation: Relation
-    parsers: tuple[Parse, ...]
+RowMessage = Insert | Update | Delete | Truncate
 
 
-@dataclass(slots=True)
 class Translation:
     """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
-    catalog. `truncated` are the transactions that emptied a partitioned table and left it so, by oid."""
+    catalog."""
 
-    keeping: Keeping
-    look: Look
-    reported: int
-    waiting: dict[int, list[tuple[int, Relation | Insert | Update | Delete | Truncate]]] = field(default_factory=dict)
-    heard_ddl: bool = False
-    truncated: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    _known: dict[int, _Known] = field(default_factory=dict)
-    _types: Types = BUILT_IN
-    _written: dict[tuple[int, bytes], Held] = field(default_factory=dict)
-    _emptied: set[int] = field(default_factory=set)  # partitioned tables that the transaction at hand truncates
+    __slots__ = ("_emptied", "_known", "_written", "heard_ddl", "keeping", "shapes", "waiting")
+
+    def __init__(self, keeping: Keeping, look: Look, reported: int) -> None:
+        self.keeping = keeping
+        self.shapes = TableShapes(keeping, look, reported, self._keep)
+        self._known = self.shapes.known
+        self.waiting: dict[int, list[tuple[int, Relation | RowMessage]]] = {}
+        self.heard_ddl = False
+        self._written: dict[tuple[int, bytes], Held] = {}
+        self._emptied: set[int] = set()  # partitioned tables that the transaction at hand truncates
 
     def places(self, committed: Committed) -> Iterator[tuple[Captured, list[Value]]]:
         """What names the rows that the transaction changes, as far as its shapes are known."""
@@ -101,11 +85,11 @@ class Translation:
                 except Unreadable as error:
                     items.append(self._unreadable(said, error, committed.position))
                 except UnknownRow as unknown:
-                    items.append(self._lost(unknown.capture, unknown.message, committed.position))
+                    items.append(self.shapes.lost(unknown.capture, unknown.message, committed.position))
         if self._emptied:
             self._note_truncated(committed)
         self._keep(committed.position)
-        self.reported = committed.position
+        self.shapes.reported = committed.position
         kept = in_shape(changes, items) if items else changes
         done = Transaction(committed.position, tuple(kept), committed.at_us / 1e6 + EPOCH_S)
         return [*items, done] if kept else items
@@ -121,7 +105,7 @@ class Translation:
         positions = done.stretch.positions
         if positions:
             self.keeping.write_runs(positions[0], positions[-1], done.runs)
-        self.reported = max(self.reported, int(plain.positions[-1]))
+        self.shapes.reported = max(self.shapes.reported, int(plain.positions[-1]))
         return done.stretch.transactions()
 
     def _concerns(self, oid: int) -> bool:
@@ -156,58 +140,37 @@ class Translation:
                 hint="subscribe again",
             )
 
-    def ended(self, capture: Captured, reason: str, position: int) -> SchemaChange:
-        """From the transaction at `position` on."""
-        self.keeping.drop(position, capture.oid)
-        return SchemaChange(self.reported, capture.table, None, reason)
-
-    def _lost(self, capture: Captured, reason: str, position: int) -> SchemaChange:
-        """From the transaction at `position` on, until it is captured anew."""
-        return replace(self.ended(capture, reason, position), lost=True)
-
-    def fitted(self, shape: Shape, position: int) -> list[SchemaChange]:
-        """What the catalog has of a captured table, where everything up to `position` was reported."""
-        capture = self.keeping.captures[shape.oid]
-        names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
-        told = self._reshaped(capture, Now(shape.name, names, types, shape.identity_columns), shape, position)
-        return told or self._grounded(capture, shape.grounds, position)
-
-    def _grounded(self, capture: Captured, grounds: Grounds, position: int) -> list[SchemaChange]:
-        reason = shaken(capture.table, capture.grounds, grounds)
-        if reason is not None:
-            return [self.ended(capture, reason, position)]
-        if emptied(capture.grounds, grounds, self.truncated[capture.oid]):
-            return [self._lost(capture, f"a partition of table {capture.table.name} was truncated or packed", position)]
-        if grounds != capture.grounds:
-            self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=grounds))
-        self.truncated[capture.oid] -= set(grounds.touched.values())
-        return []
-
     def _note_truncated(self, committed: Committed) -> None:
         """Where more was said of a table after that, its partitions may have been truncated in between."""
         last = {oid: said for said in committed.said if not isinstance(said, Relation | Emitted) for oid in _oids(said)}
         for oid in self._emptied:
             if isinstance(last[oid], Truncate):
-                self.truncated[oid].add(committed.xid)
+                self.shapes.truncated[oid].add(committed.xid)
         self._emptied = set()
 
     def _keep(self, position: int) -> None:
         self.keeping.write(position, self._written)
         self._written = {}
 
+    def _described(self, relation: Relation, position: int) -> list[SchemaChange]:
+        changed = self.shapes.described(relation, position)
+        if changed is not None and relation.oid in self.waiting:
+            self.waiting[relation.oid].append((position, relation))
+        return changed or []
+
     # Rows
 
-    def _said(self, said: Insert | Update | Delete | Truncate, position: int) -> Sequence[Change]:
+    def _said(self, said: RowMessage, position: int) -> Sequence[Change]:
         if isinstance(said, Update) and said.old is None:
             return self._updated(said, position)
         return self._changes(said, position)
 
-    def _unreadable(self, said: Insert | Update | Delete | Truncate, error: Unreadable, position: int) -> SchemaChange:
+    def _unreadable(self, said: RowMessage, error: Unreadable, position: int) -> SchemaChange:
         assert not isinstance(said, Truncate)
         capture = self.keeping.captures[said.oid]
-        return self.ended(capture, f"table {capture.table.name} cannot be followed: {error.message}", position)
+        return self.shapes.ended(capture, f"table {capture.table.name} cannot be followed: {error.message}", position)
 
-    def _changes(self, said: Insert | Update | Delete | Truncate, position: int) -> list[Change]:
+    def _changes(self, said: RowMessage, position: int) -> list[Change]:
         if isinstance(said, Truncate):
             return [change for oid in said.oids for change in self._truncated(oid, said, position)]
         capture = self._reported(said.oid, said, position)
@@ -252,7 +215,7 @@ class Translation:
             for _ in range(held.count)
         ]
 
-    def _reported(self, oid: int, said: Insert | Update | Delete | Truncate, position: int) -> Captured | None:
+    def _reported(self, oid: int, said: RowMessage, position: int) -> Captured | None:
         if oid in self.waiting:
             self.waiting[oid].append((position, said))
             return None
@@ -306,85 +269,10 @@ class Translation:
             count = (held.count if held is not None else 0) + by
             self._written[capture.oid, capture.key(row)] = Held(row, max(count, 0))
 
-    # Shapes
 
-    def _described(self, relation: Relation, position: int) -> list[SchemaChange]:
-        before = self._known.get(relation.oid)
-        if before is not None and before.relation.columns == relation.columns and before.relation.name == relation.name:
-            return []
-        shape, self._types = self.look(relation.oid)
-        types = [self._types.base(column.type) for column in relation.columns]
-        self._known[relation.oid] = _Known(relation, tuple(map(self._types.parser, types)))
-        if relation.oid in self.waiting:
-            self.waiting[relation.oid].append((position, relation))
-        capture = self.keeping.captures.get(relation.oid)
-        if capture is None or position <= capture.since:
-            return []
-        names, identity = (
-            [column.name for column in relation.columns],
-            [one.name for one in relation.columns if one.is_key],
-        )
-        now = Now(table_name(relation.schema, relation.name), names, types, identity)
-        return self._reshaped(capture, now, shape, position)
-
-    def _reshaped(self, capture: Captured, now: Now, shape: Shape | None, position: int) -> list[SchemaChange]:
-        reason = misfit(capture, now, shape)
-        if reason is not None:
-            return [self.ended(capture, reason, position)]
-        wider = len(now.names) > len(capture.table.columns)
-        return [self._extended(capture, now.names, now.types, shape, position)] if wider else []
-
-    def _extended(
-        self, capture: Captured, names: Sequence[str], types: Sequence[int], shape: Shape | None, position: int
-    ) -> SchemaChange:
-        """Columns were added. Where what older rows hold cannot be known any more, the table ends."""
-        table, width = capture.table, len(capture.table.columns)
-        fields = {one.name: one for one in shape.fields} if shape is not None else {}
-        grounds = shape.grounds if shape is not None else Grounds(file=-1)
-        reason = shaken(table, capture.grounds, grounds) if shape is not None else None
-        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and unsure(fields.get(name))]
-        if reason is not None or lost:
-            rewritten = f"table {table.name} was rewritten with another column {' and '.join(lost)}"
-            return self.ended(capture, reason or rewritten, position)
-        added = [
-            column_of(fields[name]) if name in fields else Column(name, self._types.type_of(type))
-            for name, type in zip(names[width:], types[width:], strict=True)
-        ]
-        after = replace(table, columns=(*table.columns, *added), schema_id=table.schema_id + 1)
-        identity = capture.identity if table.key else tuple(range(len(names)))
-        kept = msgspec.structs.replace(grounds, files=capture.grounds.files, touched=capture.grounds.touched)
-        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, kept)
-        if table.key:
-            self.keeping.reshape(position, wider)
-        else:
-            self._rekey(capture, wider, position)
-        return SchemaChange(self.reported, table, after, f"columns were added to table {table.name}")
-
-    def _rekey(self, capture: Captured, wider: Captured, position: int) -> None:
-        """Rows that are their own keys have other keys now."""
-        self._keep(position)
-        rows = [Held(wider.padded(held.row), held.count) for held in self.keeping.all(capture)]
-        self.keeping.rewrite(position, wider, rows)
-
-
-def _oids(said: Insert | Update | Delete | Truncate) -> tuple[int, ...]:
+def _oids(said: RowMessage) -> tuple[int, ...]:
     return said.oids if isinstance(said, Truncate) else (said.oid,)
 
 
 def _value(cell: Cell, parse: Parse) -> Value:
     return parse(cell) if isinstance(cell, bytes) else None
-
-
-def in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:
-    """Changes that come after new shapes were told, though some were made before: in those shapes."""
-    after = {item.before.name: item.after for item in told if isinstance(item, SchemaChange)}
-    kept = [one for one in changes if after.get(one.table, ...) is not None]
-    return [
-        Change(one.table, _wide(one.old, after.get(one.table)), _wide(one.new, after.get(one.table))) for one in kept
-    ]
-
-
-def _wide(row: Row | None, table: Table | None) -> Row | None:
-    if row is None or table is None:
-        return row
-    return row + tuple(column.default for column in table.columns[len(row) :])

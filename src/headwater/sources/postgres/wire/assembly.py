@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.wire.pgoutput import (
+from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
-    Decoder,
     Delete,
     Emitted,
     Insert,
@@ -32,6 +31,7 @@ from headwater.sources.postgres.wire.pgoutput import (
     Truncate,
     Update,
 )
+from headwater.sources.postgres.wire.pgoutput import Decoder
 from headwater.sources.postgres.wire.simple_transactions import Plain, spans
 from headwater.sources.source import Lost
 

@@ -1,205 +1,51 @@
 """The messages of PostgreSQL's logical replication, protocol versions 1 to 4: bytes in, values out.
 
 Pure. The only state is whether a block of an in-progress transaction is open, for then changes begin with their xid.
-Values of columns stay bytes: what they mean is told by their type, which is known elsewhere.
 """
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headwater.model.errors import SourceError
-
-
-class Unchanged(enum.Enum):
-    """Stands for a large value that an update did not touch and the server did not send."""
-
-    UNCHANGED = "unchanged"
-
-
-UNCHANGED = Unchanged.UNCHANGED
-Cell = bytes | None | Unchanged
-Cells = tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """`lsn` is that of the commit record to come."""
-
-    lsn: int
-    at_us: int
-    xid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """`end` is just behind the commit record."""
-
-    lsn: int
-    end: int
-    at_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    lsn: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class RelationColumn:
-    is_key: bool
-    name: str
-    type: int
-    modifier: int
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """The shape of a table, sent before its first change and before the first one in another shape."""
-
-    xid: int
-    oid: int
-    schema: str
-    name: str
-    identity: str
-    columns: tuple[RelationColumn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NamedType:
-    xid: int
-    oid: int
-    schema: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    xid: int
-    oid: int
-    new: Cells
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """`old` is None where the key stayed; it is whole only where the replica identity is FULL: then `old_is_whole`."""
-
-    xid: int
-    oid: int
-    old: Cells | None
-    old_is_whole: bool
-    new: Cells
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    xid: int
-    oid: int
-    old: Cells
-    old_is_whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Truncate:
-    xid: int
-    oids: tuple[int, ...]
-    cascade: bool
-    restart_identity: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """What someone said through `pg_logical_emit_message`."""
-
-    xid: int
-    transactional: bool
-    lsn: int
-    prefix: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStart:
-    """A block of a transaction that is still under way."""
-
-    xid: int
-    is_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStop:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class StreamCommit:
-    xid: int
-    lsn: int
-    end: int
-    at_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamAbort:
-    """`subxid` equals `xid` where all of the transaction is undone."""
-
-    xid: int
-    subxid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Phases of two-phase commit. `kind` is b: begins, P: prepared, K: committed, r: rolled back, p: prepared, of a
-    streamed transaction."""
-
-    kind: str
-    lsn: int
-    end: int
-    xid: int
-    gid: str
-
-
-Message = (
-    Begin
-    | Commit
-    | Origin
-    | Relation
-    | NamedType
-    | Insert
-    | Update
-    | Delete
-    | Truncate
-    | Emitted
-    | StreamStart
-    | StreamStop
-    | StreamCommit
-    | StreamAbort
-    | Prepared
+from headwater.sources.postgres.wire.messages import (
+    UNCHANGED,
+    Begin,
+    Cell,
+    Cells,
+    Commit,
+    Delete,
+    Emitted,
+    Insert,
+    Message,
+    NamedType,
+    Origin,
+    Prepared,
+    Relation,
+    RelationColumn,
+    StreamAbort,
+    StreamCommit,
+    StreamStart,
+    StreamStop,
+    Truncate,
+    Update,
 )
 
-_BEGIN = struct.Struct(">QqI")
-_COMMIT = struct.Struct(">BQQq")
-_STREAM_START = struct.Struct(">IB")
-_STREAM_COMMIT = struct.Struct(">IBQQq")
-_TWO_XIDS = struct.Struct(">II")
 _OID = struct.Struct(">I")
 _LSN = struct.Struct(">Q")
 _COUNT = struct.Struct(">H")
 _COLUMN = struct.Struct(">Ii")
 _MESSAGE = struct.Struct(">BQ")
 _TRUNCATE = struct.Struct(">IB")
-_BEGIN_PREPARE = struct.Struct(">QQqI")
-_PREPARE = struct.Struct(">BQQqI")
-_ROLLBACK_PREPARED = struct.Struct(">BQQqqI")
 _LENGTHS = struct.Struct(">I")
 
 _NULL, _UNCHANGED = ord("n"), ord("u")
 _WHOLE, _NEW = ord("O"), ord("N")
 _STREAM_STARTS, _BLOCKS = b"S", (b"S", b"E")
+
+
+_Reader = Callable[[bytes, int, int], Message]  # of the bytes from a place on, and the xid that was before it
 
 
 class Decoder:
@@ -232,16 +78,24 @@ def _malformed(found: str) -> SourceError:
     )
 
 
-def _begin(data: bytes, at: int, xid: int) -> Begin:
-    return Begin(*_BEGIN.unpack_from(data, at))
+def _fixed(message: Callable[..., Message], fields: str) -> _Reader:
+    """A message whose fields have a fixed length, as `struct` describes them; `x` is a byte that tells us nothing."""
+    unpack = struct.Struct(fields).unpack_from
+    return lambda data, at, xid: message(*unpack(data, at))
 
 
-def _commit(data: bytes, at: int, xid: int) -> Commit:
-    return Commit(*_COMMIT.unpack_from(data, at)[1:])
+def _two_phase(fields: str) -> _Reader:
+    """Place, end and xid of a phase of two-phase commit, and behind them its name."""
+    layout = struct.Struct(fields)
+
+    def read(data: bytes, at: int, xid: int) -> Prepared:
+        return Prepared(chr(data[0]), *layout.unpack_from(data, at), _text(data, at + layout.size)[0])
+
+    return read
 
 
 def _origin(data: bytes, at: int, xid: int) -> Origin:
-    return Origin(_LSN.unpack_from(data, at)[0], _text(data, at + 8)[0])
+    return Origin(_LSN.unpack_from(data, at)[0], _text(data, at + _LSN.size)[0])
 
 
 def _relation(data: bytes, at: int, xid: int) -> Relation:
@@ -298,40 +152,6 @@ def _emitted(data: bytes, at: int, xid: int) -> Emitted:
     return Emitted(xid, bool(flags & 1), lsn, prefix, _taken(data, at + 4, length))
 
 
-def _stream_start(data: bytes, at: int, xid: int) -> StreamStart:
-    started, first = _STREAM_START.unpack_from(data, at)
-    return StreamStart(started, bool(first))
-
-
-def _stream_stop(data: bytes, at: int, xid: int) -> StreamStop:
-    return StreamStop()
-
-
-def _stream_commit(data: bytes, at: int, xid: int) -> StreamCommit:
-    committed, _, lsn, end, at_us = _STREAM_COMMIT.unpack_from(data, at)
-    return StreamCommit(committed, lsn, end, at_us)
-
-
-def _stream_abort(data: bytes, at: int, xid: int) -> StreamAbort:
-    """With parallel streaming, place and time of the abort follow; they tell us nothing."""
-    return StreamAbort(*_TWO_XIDS.unpack_from(data, at))
-
-
-def _begin_prepare(data: bytes, at: int, xid: int) -> Prepared:
-    lsn, end, _, prepared = _BEGIN_PREPARE.unpack_from(data, at)
-    return Prepared("b", lsn, end, prepared, _text(data, at + _BEGIN_PREPARE.size)[0])
-
-
-def _prepare(data: bytes, at: int, xid: int) -> Prepared:
-    _, lsn, end, _, prepared = _PREPARE.unpack_from(data, at)
-    return Prepared(chr(data[0]), lsn, end, prepared, _text(data, at + _PREPARE.size)[0])
-
-
-def _rollback_prepared(data: bytes, at: int, xid: int) -> Prepared:
-    _, lsn, end, _, _, prepared = _ROLLBACK_PREPARED.unpack_from(data, at)
-    return Prepared("r", lsn, end, prepared, _text(data, at + _ROLLBACK_PREPARED.size)[0])
-
-
 def _text(data: bytes, at: int) -> tuple[str, int]:
     """A string that ends with a zero byte, and the place behind it."""
     end = data.index(0, at)
@@ -367,9 +187,9 @@ def _cells(data: bytes, at: int) -> tuple[Cells, int]:
     return tuple(cells), at
 
 
-_READERS: dict[bytes, Callable[[bytes, int, int], Message]] = {
-    b"B": _begin,
-    b"C": _commit,
+_READERS: dict[bytes, _Reader] = {
+    b"B": _fixed(Begin, ">QqI"),
+    b"C": _fixed(Commit, ">xQQq"),
     b"O": _origin,
     b"R": _relation,
     b"Y": _type,
@@ -378,14 +198,14 @@ _READERS: dict[bytes, Callable[[bytes, int, int], Message]] = {
     b"D": _delete,
     b"T": _truncate,
     b"M": _emitted,
-    b"S": _stream_start,
-    b"E": _stream_stop,
-    b"c": _stream_commit,
-    b"A": _stream_abort,
-    b"b": _begin_prepare,
-    b"P": _prepare,
-    b"K": _prepare,
-    b"r": _rollback_prepared,
-    b"p": _prepare,
+    b"S": _fixed(StreamStart, ">I?"),
+    b"E": _fixed(StreamStop, ">"),
+    b"c": _fixed(StreamCommit, ">IxQQq"),
+    b"A": _fixed(StreamAbort, ">II"),  # with parallel streaming, place and time follow; they tell us nothing
+    b"b": _two_phase(">QQ8xI"),
+    b"P": _two_phase(">xQQ8xI"),
+    b"K": _two_phase(">xQQ8xI"),
+    b"r": _two_phase(">xQQ16xI"),
+    b"p": _two_phase(">xQQ8xI"),
 }
 _WITH_XID = frozenset({b"R", b"Y", b"I", b"U", b"D", b"T", b"M"})

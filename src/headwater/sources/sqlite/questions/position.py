@@ -10,15 +10,15 @@ import sqlite3
 LOG = "_headwater_log"
 
 
-def installed(db: sqlite3.Connection) -> bool:
+def is_installed(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (LOG,)).fetchone() is not None
 
 
-def position(db: sqlite3.Connection) -> int:
+def log_position(db: sqlite3.Connection) -> int:
     """The last seq. The last row of the log is never pruned."""
     try:
         return int(db.execute(f"SELECT max(seq) FROM {LOG}").fetchone()[0] or 0)
     except sqlite3.OperationalError:
-        if installed(db):
+        if is_installed(db):
             raise
         return 0

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from headwater.model.errors import HeadwaterError, SqlError
 from headwater.sources.sqlite.questions.guard import Relations, harden
-from headwater.sources.sqlite.questions.position import position
+from headwater.sources.sqlite.questions.position import log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, source_error
 
 HEADER = struct.Struct("<Q")
@@ -77,7 +77,7 @@ class Worker:
         elif what == "compile":
             compile_only(self._db, self._relations, sql)
         else:
-            yield position(self._db)
+            yield log_position(self._db)
             yield from answer(self._db, self._relations, sql, params)
 
     def _begin(self) -> None:
@@ -88,7 +88,7 @@ class Worker:
         """The position of a transaction that stays; where it cannot be read, none does."""
         self._begin()
         try:
-            return position(self._db)
+            return log_position(self._db)
         except sqlite3.Error:
             self._end()
             raise

@@ -1,0 +1,177 @@
+"""Reads whose position is known: a table, a query, or all of the database held still for a moment. Each is one read
+transaction of PostgreSQL, whose place in the stream is looked for until it has one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from headwater.model.errors import SourceError
+from headwater.model.schema import Table
+from headwater.sources.cancellation import Cancellation
+from headwater.sources.postgres.catalog.captured_table import Captured, capture_of, has_shape
+from headwater.sources.postgres.catalog.dependencies import relations_of
+from headwater.sources.postgres.catalog.tables import Shape, qualified, read_shapes, read_types, refuse_secured
+from headwater.sources.postgres.copy import batches
+from headwater.sources.postgres.positions import PLACE_S, Positions
+from headwater.sources.postgres.server.connections import (
+    Connection,
+    Sessions,
+    answered,
+    interruptible,
+    limit_time,
+    speaking,
+)
+from headwater.sources.postgres.server.parameters import bound
+from headwater.sources.postgres.server.wal import WriteAheadLog
+from headwater.sources.postgres.slot import CaptureSlot
+from headwater.sources.postgres.wire.snapshot_position import Seen
+from headwater.sources.source import Answer, Params
+
+_READ_MAX = 1024  # queries of which it is remembered what they read
+_AGAIN_S = 0.002
+_SEEN = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+_REWRITTEN = """
+SELECT oid FROM pg_class
+WHERE oid = ANY (%s::int8[]) AND relkind = 'r' AND relfilenode IS DISTINCT FROM pg_relation_filenode(oid)
+"""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresMoment:
+    """A snapshot whose place in the stream is known, while none of the tables with these `oids` is rewritten: a table
+    that was truncated looks empty also to snapshots that are older."""
+
+    db: Connection
+    position: int
+    stack: ExitStack
+    oids: tuple[int, ...]
+
+    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
+        ending = cancellation or Cancellation()
+        with interruptible(self.db, ending):
+            limit_time(self.db, ending)
+            columns, rows = answered(self.db, *bound(sql, params), read_types, ending)
+        rewritten = self.db.execute(_REWRITTEN, (list(self.oids),)).fetchone() is not None
+        return None if rewritten else Answer(columns, rows, self.position)
+
+
+class PostgresSnapshot:
+    """A table in one read transaction, which ends with the `with` block."""
+
+    def __init__(
+        self, db: Connection, stack: ExitStack, capture: Captured, relation: str, position: int, rows_max: int
+    ) -> None:
+        self._db, self._stack, self._relation, self._rows_max = db, stack, relation, rows_max
+        self.capture, self.position = capture, position
+
+    @property
+    def table(self) -> Table:
+        return self.capture.table
+
+    def __iter__(self) -> Iterator[Any]:
+        with speaking():
+            yield from batches(self._db, self.capture, self._relation, self._rows_max)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+
+class Snapshots:
+    """Takes them, from any thread. `questions` are sessions that may only read."""
+
+    def __init__(
+        self, sessions: Sessions, questions: Sessions, wal: WriteAheadLog, slot: CaptureSlot, positions: Positions
+    ) -> None:
+        self._sessions, self._questions = sessions, questions
+        self._wal, self._slot, self._positions = wal, slot, positions
+        self._relations: dict[str, tuple[str, ...]] = {}  # by query: the tables it reads, as SQL names them
+
+    def of_table(self, shape: Shape, rows_max: int) -> PostgresSnapshot:
+        return self._again(lambda floor: self._try_table(shape, rows_max, floor))
+
+    def _try_table(self, shape: Shape, rows_max: int, floor: int) -> PostgresSnapshot | None:
+        with ExitStack() as stack:
+            db = stack.enter_context(self._sessions.reading(qualified(shape)))
+            position = self._place(self.seen(db), floor)
+            if position is None:
+                return None
+            now = read_shapes(db, [shape.oid]).get(shape.oid)
+            if now is None or now.name != shape.name:
+                raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
+            refuse_secured(now)
+            known = self._slot.keeping.captures.get(shape.oid) if self._slot.keeping is not None else None
+            capture = known if known is not None and has_shape(known, now) else capture_of(now, position)
+            position = self._positions.tell(position)
+            return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
+
+    def of_query(self, sql: str, params: Params, cancellation: Cancellation) -> Answer:
+        text, values = bound(sql, params)
+        relations = self._relations_of(text)
+        return self._again(lambda floor: self._try_query(text, values, relations, floor, cancellation))
+
+    def _try_query(
+        self, sql: str, values: tuple[Any, ...], relations: tuple[str, ...], floor: int, cancellation: Cancellation
+    ) -> Answer | None:
+        with self._questions.reading(*relations, cancellation=cancellation) as db:
+            seen = self.seen(db)
+            columns, rows = answered(db, sql, values, read_types, cancellation)
+        position = self._place(seen, floor)
+        return Answer(columns, rows, self._positions.tell(position)) if position is not None else None
+
+    def moment(self) -> PostgresMoment:
+        return self._again(self._try_moment)
+
+    def _try_moment(self, floor: int) -> PostgresMoment | None:
+        with ExitStack() as stack:
+            db = stack.enter_context(self._questions.reading())
+            position = self._place(self.seen(db), floor)
+            if position is None:
+                return None
+            captures = self._slot.keeping.captures.values() if self._slot.keeping is not None else ()
+            oids = tuple(oid for capture in list(captures) for oid in (capture.oid, *capture.parts))
+            return PostgresMoment(db, self._positions.tell(position), stack.pop_all(), oids)
+
+    def seen(self, db: Connection) -> Seen:
+        """What the transaction of `db` sees."""
+        row = db.execute(_SEEN).fetchone()
+        assert row is not None
+        return Seen.parse(row[0], self._wal.position_of(row[1]))
+
+    def _place(self, seen: Seen, floor: int) -> int | None:
+        stream = self._slot.stream
+        return seen.upto if stream is None else stream.place(seen, floor, self._wal.nudge, PLACE_S)
+
+    def _again(self, attempt: Callable[[int], T | None]) -> T:
+        """Until what was read has a position, and is no older than what was reported before it was asked for."""
+        until_s = time.monotonic() + PLACE_S
+        while True:
+            found = attempt(self._positions.floor)
+            if found is not None:
+                return found
+            if time.monotonic() > until_s:
+                raise SourceError(
+                    "PostgreSQL has logged commits that it does not show yet",
+                    hint="does it wait for a synchronous standby?",
+                )
+            time.sleep(_AGAIN_S)
+
+    def _relations_of(self, sql: str) -> tuple[str, ...]:
+        if sql not in self._relations:
+            if len(self._relations) >= _READ_MAX:
+                self._relations.clear()
+            with self._questions.lent() as db:
+                self._relations[sql] = relations_of(db, sql)
+        return self._relations[sql]
+
+    def forget_relations(self) -> None:
+        """Views may be others than before."""
+        self._relations.clear()
