@@ -40,9 +40,9 @@ from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.postgres.wire.assembly import Assembly
 from headwater.sources.postgres.wire.messages import Insert, Update
-from headwater.sources.postgres.wire.pgoutput import Decoder
+from headwater.sources.postgres.wire.pgoutput import MessageDecoder
 from headwater.sources.postgres.wire.replication import Replication
-from headwater.sources.postgres.wire.simple_transactions import Plain
+from headwater.sources.postgres.wire.simple_transactions import SimpleTransactions
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 
 ROWS = 500_000
@@ -178,7 +178,7 @@ class _Rows:
     """Decoding alone, as one would write it: message by message, into tuples of typed values."""
 
     def __init__(self, table: Table) -> None:
-        self._decoder, self._parsers = Decoder(), _parsers(table)
+        self._decoder, self._parsers = MessageDecoder(), _parsers(table)
 
     def decode(self, payloads: list[bytes]) -> None:
         for message in map(self._decoder.decode, payloads):
@@ -197,7 +197,7 @@ class _Columns:
 
     def decode(self, payloads: list[bytes]) -> None:
         for some in self._assembly.take_all(payloads):
-            if isinstance(some, Plain):
+            if isinstance(some, SimpleTransactions):
                 cells = cells_at(some, some.at + 6, len(self._columns))
                 batch_of(cells, self._columns, self._schema)
 

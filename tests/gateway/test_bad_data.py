@@ -141,7 +141,7 @@ def test_damaged_diffs_are_made_up_for_by_fresh_results(here: Place, at: int) ->
         for live in lives:
             assert live.wait(max(position, last))
             assert sorted(map(repr, rows(live))) == sorted(
-                repr({"id": id, "n": n}) for id, n in here.origin("SELECT id, n FROM t")
+                repr({"id": id, "n": n}) for id, n in here.source_rows("SELECT id, n FROM t")
             )
     assert here.db.status()["failure"] is None
 
@@ -302,7 +302,7 @@ def test_a_column_that_becomes_mixed_while_live(here: Place) -> None:
         for value in ("text", b"\x01", 1.5, 2**60, None, "7"):
             position = here.write("INSERT INTO t (n) VALUES (?)", value)
             assert live.wait(position)
-            assert [tuple(row.values()) for row in live.rows] == here.origin(sql)
+            assert [tuple(row.values()) for row in live.rows] == here.source_rows(sql)
         other.lives()
 
 

@@ -115,7 +115,7 @@ def test_results_that_are_read_beside_the_hub_miss_nothing(
         lives = [here.db.query(f"SELECT id, n + {k} AS m FROM t WHERE id <= {k % 3}", live=True) for k in range(12)]
         stop.set()
         writer.join()
-        rows = dict(here.origin("SELECT id, n FROM t"))
+        rows = dict(here.source_rows("SELECT id, n FROM t"))
         for k, live in enumerate(lives):
             assert live.wait(last, timeout=120) and live.state == "ready"
             assert {row["id"]: row["m"] for row in live.rows} == {id: rows[id] + k for id in range(k % 3 + 1)}

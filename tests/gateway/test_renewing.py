@@ -13,7 +13,7 @@ from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import Planned, plan
-from headwater.sources.source import Lost
+from headwater.sources.source import ChangesLost
 from tests.support.processes import eventually
 
 TABLE = Table("t", (Column("id", Type.INTEGER), Column("n", Type.INTEGER)), ("id",), 1)
@@ -116,7 +116,7 @@ def test_nobody_waits_any_more(start: Callable[[Desk], Renewing]) -> None:
 
 def test_a_loss_that_is_not_over_is_waited_for(start: Callable[[Desk], Renewing]) -> None:
     """Where capture was slow to begin anew, who asked four times was told of the slot, and never of the table."""
-    desk = Desk([*[Lost("the slot was dropped")] * 20, *[SourceError("no table 't'")] * 20])
+    desk = Desk([*[ChangesLost("the slot was dropped")] * 20, *[SourceError("no table 't'")] * 20])
     start(desk).renew(_planned(ONE))
     eventually(lambda: desk.refused)
     assert desk.refused == ["no table 't'"]

@@ -152,7 +152,7 @@ def test_a_template_built_while_others_write_is_right_at_every_transaction(url: 
             position = disturb(here, rng)
             for live, sql in zip(lives, QUERIES, strict=True):
                 assert live.wait(position)
-                wanted = here.origin(sql)
+                wanted = here.source_rows(sql)
                 assert sorted(map(repr, wanted)) == sorted(repr(tuple(row.values())) for row in rows(live)), sql
         built = [one for one in activations(here.server.pipeline.layout.log) if one.built]
         assert len(built) == len(QUERIES) and any(len(one.built) > 1 for one in built)

@@ -13,7 +13,7 @@ import pytest
 
 import headwater
 from headwater.model.errors import HeadwaterError
-from headwater.sources.doctor import Scope, State
+from headwater.sources.doctor import DoctorScope, Severity
 from headwater.sources.postgres.doctor.doctor import PostgresDoctor
 from tests.support.databases import place, rows, values
 from tests.support.postgres import VERSIONS, Servers
@@ -131,12 +131,12 @@ def test_a_table_that_is_hidden_while_we_are_away_ends(there: There, tmp_path: P
 @pytest.mark.parametrize("forced", [True, False])
 def test_the_doctor_says_whether_it_applies(there: There, forced: bool) -> None:
     there.run(_FORCED if forced else "ALTER TABLE notes ENABLE ROW LEVEL SECURITY")
-    doctor = PostgresDoctor(there.admin.info.dsn, Scope(role=ROLE))
+    doctor = PostgresDoctor(there.admin.info.dsn, DoctorScope(role=ROLE))
     try:
         found = [one for one in doctor.examine() if one.subject == "table notes" and "row-level" in one.found]
     finally:
         doctor.close()
-    assert [(one.state, one.fix) for one in found] == [(State.BAD, f'ALTER ROLE "{ROLE}" BYPASSRLS')] * forced
+    assert [(one.state, one.fix) for one in found] == [(Severity.BAD, f'ALTER ROLE "{ROLE}" BYPASSRLS')] * forced
 
 
 @pytest.mark.parametrize("many", [1, 500], ids=["row by row", "as columns"])
@@ -161,5 +161,5 @@ def test_a_change_that_cannot_be_applied_concerns_its_table_alone(
 
 def _forget_rows(source: Any, table: str) -> None:
     with source._slot.stream.moved:
-        (oid,) = (oid for oid, one in source._slot.keeping.captures.items() if one.table.name == table)
-        source._slot.keeping.purge(oid)
+        (oid,) = (oid for oid, one in source._slot.row_cache.captures.items() if one.table.name == table)
+        source._slot.row_cache.purge(oid)

@@ -83,7 +83,7 @@ def _released(here: Place) -> int:
 
 
 def is_exact(here: Place, live: headwater.LiveResult, sql: str) -> bool:
-    return sorted(tuple(row.values()) for row in rows(live)) == sorted(here.origin(sql))
+    return sorted(tuple(row.values()) for row in rows(live)) == sorted(here.source_rows(sql))
 
 
 def test_one_after_the_other_they_leave_nothing_behind(here: Place) -> None:

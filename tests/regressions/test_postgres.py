@@ -19,8 +19,8 @@ from headwater.sources.postgres.row_cache.row_cache import rows_of
 from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.postgres.wire.replication import Received
-from headwater.sources.postgres.wire.snapshot_position import Seen
-from headwater.sources.source import Item, Lost, SchemaChange
+from headwater.sources.postgres.wire.snapshot_position import PgSnapshot
+from headwater.sources.source import ChangesLost, Item, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.databases import rows
 from tests.support.locks import ToldLock
@@ -88,14 +88,14 @@ def test_a_look_at_the_catalog_that_is_older_than_what_the_stream_told(source: P
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE TABLE t (id int PRIMARY KEY)")
         source.capture("t")
-        after, stream, keeping = source.position(), source._slot.stream, source._slot.keeping
+        after, stream, row_cache = source.position(), source._slot.stream, source._slot.row_cache
         assert stream is not None
-        assert keeping is not None
-        source._watch._found = source._watch._looked(stream, source._wal.end)
+        assert row_cache is not None
+        source._ddl_poll._found = source._ddl_poll._looked(stream, source._wal.end)
         db.execute("ALTER TABLE t ADD COLUMN a int DEFAULT 3")
         db.execute("INSERT INTO t VALUES (1)")
-        (capture,) = keeping.captures.values()
-        assert stream.follow(lambda: keeping.captures[capture.oid] != capture, 20)
+        (capture,) = row_cache.captures.values()
+        assert stream.follow(lambda: row_cache.captures[capture.oid] != capture, 20)
         told = [item for item in drained(source, after) if isinstance(item, SchemaChange)]
         assert [one.after is not None for one in told] == [True]
 
@@ -106,7 +106,7 @@ def test_a_table_that_is_truncated_while_it_is_read_keeps_its_rows(
     """A TRUNCATE empties a table also for snapshots that are older: answers were empty, at a position before it."""
     seen = source._snapshots.seen
 
-    def truncating(db: Connection) -> Seen:
+    def truncating(db: Connection) -> PgSnapshot:
         """Between the snapshot and the reading, somebody tries to."""
         taken = seen(db)
         with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -208,7 +208,7 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
     sees, remove, lack = threading.Event(), publication.remove, publication.lack
 
     def gone(*_: object) -> list[SchemaChange]:
-        raise Lost("it is not there")
+        raise ChangesLost("it is not there")
 
     def seen(db: Connection, name: str) -> str | None:
         sees.set()
@@ -223,7 +223,7 @@ def test_why_a_slot_was_let_go_of_is_told_also_to_who_sees_it_go(
 
     monkeypatch.setattr(publication, "remove", removed)
     monkeypatch.setattr(publication, "lack", seen)
-    monkeypatch.setattr(source._watch, "tell", gone)
+    monkeypatch.setattr(source._ddl_poll, "tell", gone)
     source.abandon("too much was kept for us")
     taking.join()
     source.close()
@@ -391,8 +391,8 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
         after = source.position()
         db.execute("INSERT INTO t VALUES (1)")
         assert _told(source, after, source.position()) == [(1,)]
-        assert source._slot.keeping is not None and source._slot.stream is not None
-        seed, rewind = source._slot.keeping.seed, source._slot.stream.rewind
+        assert source._slot.row_cache is not None and source._slot.stream is not None
+        seed, rewind = source._slot.row_cache.seed, source._slot.stream.rewind
         lock, told = ToldLock(), list[object]()
         monkeypatch.setattr(source, "_capturing", lock)
         again = threading.Thread(target=lambda: told.extend(_told(source, after, source.position())), daemon=True)
@@ -407,7 +407,7 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
             again.start()
             assert lock.is_awaited.wait(30)
 
-        monkeypatch.setattr(source._slot.keeping, "seed", read_meanwhile)
+        monkeypatch.setattr(source._slot.row_cache, "seed", read_meanwhile)
         monkeypatch.setattr(source._slot.stream, "rewind", rewound)
         source.capture("u")
         again.join(30)
@@ -459,8 +459,8 @@ def test_a_table_that_is_lost_where_changes_are_read_again_is_told(
         source.close()
         source = PostgresSource(url)
         source.attach(tmp_path)
-        assert source._slot.keeping is not None
-        monkeypatch.setattr(source._slot.keeping, "held", lambda *_: None)
+        assert source._slot.row_cache is not None
+        monkeypatch.setattr(source._slot.row_cache, "held", lambda *_: None)
         upto, items = source.position(), list[Item]()
         while reached < upto:
             items += source.changes(reached, 1)

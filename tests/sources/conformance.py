@@ -1,6 +1,6 @@
 """What every source must do, whatever the database: imported by `test_conformance`, run against each of them.
 
-SQL is kept to what all of them read alike; an `Origin` says the few words that differ.
+SQL is kept to what all of them read alike; a `SampleDatabase` says the few words that differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATIENCE_S = 120.0
 
 
 @dataclass(slots=True)
-class Origin:
+class SampleDatabase:
     """A database, and sources on it. `foreign` is a transaction as another program makes it."""
 
     open: Callable[[], Source]
@@ -56,12 +56,12 @@ class Origin:
             source.close()
 
 
-def _shop(origin: Origin) -> Source:
-    origin.run(
-        f"CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, n {origin.real}, y {origin.bytes})",
+def _shop(database: SampleDatabase) -> Source:
+    database.run(
+        f"CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, n {database.real}, y {database.bytes})",
         "INSERT INTO t (id, a) VALUES (1, 'one'), (2, 'two')",
     )
-    source = origin.source()
+    source = database.source()
     source.capture("t")
     return source
 
@@ -83,33 +83,33 @@ def _until(source: Source, after: int, found: Callable[[Item], bool]) -> list[An
 # Tables
 
 
-def test_tables_have_columns_types_and_keys(origin: Origin) -> None:
-    source = _shop(origin)
+def test_tables_have_columns_types_and_keys(database: SampleDatabase) -> None:
+    source = _shop(database)
     (table,) = source.tables()
     assert (table.name, table.names, table.key) == ("t", ("id", "a", "n", "y"), ("id",))
     assert [column.type for column in table.columns] == [Type.INTEGER, Type.TEXT, Type.REAL, Type.BLOB]
 
 
-def test_capturing_twice_is_capturing_once(origin: Origin) -> None:
-    source = _shop(origin)
+def test_capturing_twice_is_capturing_once(database: SampleDatabase) -> None:
+    source = _shop(database)
     assert source.capture("t") == source.capture("t")
     start = source.position()
     source.execute("DELETE FROM t WHERE id = 1")
     assert len(_changes(drained(source, start))) == 1
 
 
-def test_a_table_that_is_not_there_cannot_be_captured(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_table_that_is_not_there_cannot_be_captured(database: SampleDatabase) -> None:
+    source = _shop(database)
     with pytest.raises(SourceError, match="no table 'nope'"):
         source.capture("nope")
-    origin.run("CREATE VIEW v AS SELECT id FROM t")
+    database.run("CREATE VIEW v AS SELECT id FROM t")
     with pytest.raises(SourceError, match="view"):
         source.capture("v")
 
 
-def test_a_snapshot_of_a_table_that_is_not_captured_is_refused(origin: Origin) -> None:
-    source = _shop(origin)
-    origin.run("CREATE TABLE other (id INTEGER PRIMARY KEY)")
+def test_a_snapshot_of_a_table_that_is_not_captured_is_refused(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run("CREATE TABLE other (id INTEGER PRIMARY KEY)")
     with pytest.raises(SourceError, match="not captured"):
         source.snapshot("other")
 
@@ -117,13 +117,13 @@ def test_a_snapshot_of_a_table_that_is_not_captured_is_refused(origin: Origin) -
 # Changes
 
 
-def test_changes_have_the_rows_before_and_after(origin: Origin) -> None:
-    source = _shop(origin)
+def test_changes_have_the_rows_before_and_after(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
-    origin.run("INSERT INTO t (id, a) VALUES (3, 'three')")
-    origin.run("UPDATE t SET a = 'zwei' WHERE id = 2")
-    origin.run("UPDATE t SET id = 4 WHERE id = 3")
-    origin.run("DELETE FROM t WHERE id = 1")
+    database.run("INSERT INTO t (id, a) VALUES (3, 'three')")
+    database.run("UPDATE t SET a = 'zwei' WHERE id = 2")
+    database.run("UPDATE t SET id = 4 WHERE id = 3")
+    database.run("DELETE FROM t WHERE id = 1")
     assert _changes(drained(source, start)) == [
         Change("t", None, (3, "three", None, None)),
         Change("t", (2, "two", None, None), (2, "zwei", None, None)),
@@ -132,23 +132,23 @@ def test_changes_have_the_rows_before_and_after(origin: Origin) -> None:
     ]
 
 
-def test_transactions_come_whole_and_in_order(origin: Origin) -> None:
-    source = _shop(origin)
+def test_transactions_come_whole_and_in_order(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
-    origin.run("INSERT INTO t (id) VALUES (10), (11)", "DELETE FROM t WHERE id = 10")
-    origin.run("INSERT INTO t (id) VALUES (12)")
+    database.run("INSERT INTO t (id) VALUES (10), (11)", "DELETE FROM t WHERE id = 10")
+    database.run("INSERT INTO t (id) VALUES (12)")
     found = [item for item in drained(source, start) if isinstance(item, Transaction) and item.changes]
     assert [len(one.changes) for one in found] == [3, 1]
     assert start < found[0].position < found[1].position <= source.position()
 
 
-def test_what_is_rolled_back_leaves_no_trace(origin: Origin) -> None:
-    source = _shop(origin)
+def test_what_is_rolled_back_leaves_no_trace(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
-    with suppress(ZeroDivisionError), origin.foreign() as execute:
+    with suppress(ZeroDivisionError), database.foreign() as execute:
         execute("DELETE FROM t")
         raise ZeroDivisionError
-    with origin.foreign() as execute:
+    with database.foreign() as execute:
         execute("INSERT INTO t (id) VALUES (20)")
         execute("SAVEPOINT s")
         execute("INSERT INTO t (id) VALUES (21)")
@@ -159,30 +159,30 @@ def test_what_is_rolled_back_leaves_no_trace(origin: Origin) -> None:
     assert len(changes) == 2
 
 
-def test_a_table_that_is_not_captured_is_not_reported(origin: Origin) -> None:
-    source = _shop(origin)
-    origin.run("CREATE TABLE other (id INTEGER PRIMARY KEY)")
+def test_a_table_that_is_not_captured_is_not_reported(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run("CREATE TABLE other (id INTEGER PRIMARY KEY)")
     start = source.position()
-    origin.run("INSERT INTO other VALUES (1)", "INSERT INTO t (id) VALUES (5)")
+    database.run("INSERT INTO other VALUES (1)", "INSERT INTO t (id) VALUES (5)")
     assert [change.table for change in _changes(drained(source, start))] == ["t"]
 
 
-def test_tables_are_captured_one_after_the_other(origin: Origin) -> None:
-    source = _shop(origin)
+def test_tables_are_captured_one_after_the_other(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
-    origin.run("CREATE TABLE u (id INTEGER PRIMARY KEY, a TEXT)", "INSERT INTO u VALUES (1, 'x')")
-    origin.run("INSERT INTO t (id) VALUES (6)")
+    database.run("CREATE TABLE u (id INTEGER PRIMARY KEY, a TEXT)", "INSERT INTO u VALUES (1, 'x')")
+    database.run("INSERT INTO t (id) VALUES (6)")
     source.capture("u")
-    origin.run("UPDATE u SET a = 'y'", "UPDATE t SET a = 'six' WHERE id = 6")
+    database.run("UPDATE u SET a = 'y'", "UPDATE t SET a = 'six' WHERE id = 6")
     changes = _changes(drained(source, start))
     assert [(change.table, change.old is None) for change in changes] == [("t", True), ("u", False), ("t", False)]
 
 
-def test_the_same_is_told_again_to_who_asks_again(origin: Origin) -> None:
-    source = _shop(origin)
+def test_the_same_is_told_again_to_who_asks_again(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
     for number in range(30, 35):
-        origin.run(f"INSERT INTO t (id, a) VALUES ({number}, 'x')", f"UPDATE t SET a = 'y' WHERE id = {number}")
+        database.run(f"INSERT INTO t (id, a) VALUES ({number}, 'x')", f"UPDATE t SET a = 'y' WHERE id = {number}")
     first = [item for item in drained(source, start) if isinstance(item, Transaction) and item.changes]
     again = [item for item in drained(source, start) if isinstance(item, Transaction) and item.changes]
     assert first == again
@@ -191,8 +191,8 @@ def test_the_same_is_told_again_to_who_asks_again(origin: Origin) -> None:
     assert later == first[3:]
 
 
-def test_a_commit_wakes_who_waits(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_commit_wakes_who_waits(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
     drained(source, start)
     found: list[Any] = []
@@ -203,26 +203,26 @@ def test_a_commit_wakes_who_waits(origin: Origin) -> None:
     assert [change.new for change in _changes(found)] == [None]
 
 
-def test_changes_return_in_time_when_nothing_happens(origin: Origin) -> None:
-    source = _shop(origin)
+def test_changes_return_in_time_when_nothing_happens(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
     drained(source, start)
     assert _changes(source.changes(source.position(), 0)) == []
 
 
-def test_what_happens_while_nobody_looks_is_told_later(origin: Origin) -> None:
-    source = _shop(origin)
+def test_what_happens_while_nobody_looks_is_told_later(database: SampleDatabase) -> None:
+    source = _shop(database)
     replica = Replica(source, "t")
-    origin.run("INSERT INTO t (id, a) VALUES (7, 'before')")
+    database.run("INSERT INTO t (id, a) VALUES (7, 'before')")
     replica.apply(drained(source, replica.position))
     source.forget(replica.position)
-    origin.run("UPDATE t SET a = 'seen, not kept' WHERE id = 7")
+    database.run("UPDATE t SET a = 'seen, not kept' WHERE id = 7")
     drained(source, replica.position)
-    later = origin.source()
+    later = database.source()
     if later is not source:
-        origin.sources.remove(source)
+        database.sources.remove(source)
         source.close()
-    origin.run("UPDATE t SET a = 'while away' WHERE id = 7", "DELETE FROM t WHERE id = 1")
+    database.run("UPDATE t SET a = 'while away' WHERE id = 7", "DELETE FROM t WHERE id = 1")
     later.capture("t")
     replica.apply(drained(later, replica.position))
     replica.holds(later.query("SELECT * FROM t").rows)
@@ -242,11 +242,11 @@ _VALUES: list[Row] = [
 ]
 
 
-def test_values_are_the_same_by_stream_snapshot_and_query(origin: Origin) -> None:
-    source = _shop(origin)
-    origin.run("DELETE FROM t")
+def test_values_are_the_same_by_stream_snapshot_and_query(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run("DELETE FROM t")
     start = source.position()
-    marks = ", ".join(("?" if origin.mark == "?" else f"${n}") for n in range(1, 5))
+    marks = ", ".join(("?" if database.mark == "?" else f"${n}") for n in range(1, 5))
     source.executemany(f"INSERT INTO t VALUES ({marks})", _VALUES)
     streamed = [change.new for change in _changes(drained(source, start)) if change.new]
     assert [exact(row) for row in streamed] == [exact(row) for row in _VALUES]
@@ -255,49 +255,49 @@ def test_values_are_the_same_by_stream_snapshot_and_query(origin: Origin) -> Non
     assert Counter(map(exact, answer.rows)) == Counter(map(exact, _VALUES))
 
 
-def test_a_snapshot_comes_in_batches(origin: Origin) -> None:
-    source = _shop(origin)
-    source.executemany(f"INSERT INTO t (id) VALUES ({origin.mark})", [(number,) for number in range(100, 125)])
+def test_a_snapshot_comes_in_batches(database: SampleDatabase) -> None:
+    source = _shop(database)
+    source.executemany(f"INSERT INTO t (id) VALUES ({database.mark})", [(number,) for number in range(100, 125)])
     with source.snapshot("t", rows_max=10) as snapshot:
         sizes = [batch.num_rows for batch in snapshot]
         assert snapshot.table == source.capture("t")
     assert sizes == [10, 10, 7]
 
 
-def test_a_source_knows_about_how_many_rows_there_are(origin: Origin) -> None:
-    source = _shop(origin)
-    source.executemany(f"INSERT INTO t (id) VALUES ({origin.mark})", [(number,) for number in range(3, 1001)])
-    origin.run("ANALYZE t")
+def test_a_source_knows_about_how_many_rows_there_are(database: SampleDatabase) -> None:
+    source = _shop(database)
+    source.executemany(f"INSERT INTO t (id) VALUES ({database.mark})", [(number,) for number in range(3, 1001)])
+    database.run("ANALYZE t")
     assert source.rows_about("t") == 1000
     with pytest.raises(SourceError, match="nowhere"):
         source.rows_about("nowhere")
 
 
-def test_an_empty_table_has_a_snapshot(origin: Origin) -> None:
-    source = _shop(origin)
-    origin.run("DELETE FROM t")
+def test_an_empty_table_has_a_snapshot(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run("DELETE FROM t")
     Replica(source, "t").holds([])
 
 
 # Positions
 
 
-def test_positions_are_behind_commits(origin: Origin) -> None:
-    source = _shop(origin)
+def test_positions_are_behind_commits(database: SampleDatabase) -> None:
+    source = _shop(database)
     before = source.position()
-    first = source.execute(f"INSERT INTO t (id) VALUES ({origin.mark})", (40,))
-    second = source.executemany(f"INSERT INTO t (id) VALUES ({origin.mark})", [(41,), (42,)])
+    first = source.execute(f"INSERT INTO t (id) VALUES ({database.mark})", (40,))
+    second = source.executemany(f"INSERT INTO t (id) VALUES ({database.mark})", [(41,), (42,)])
     with source.transaction() as tx:
         tx.execute("DELETE FROM t WHERE id = 40")
-        tx.executemany(f"DELETE FROM t WHERE id = {origin.mark}", [(41,), (42,)])
+        tx.executemany(f"DELETE FROM t WHERE id = {database.mark}", [(41,), (42,)])
     assert first < second < tx.position <= source.position()
     told = [item.position for item in drained(source, before) if _changes([item])]
     assert told[0] <= first < told[1] <= second < told[2] <= tx.position
 
 
-def test_an_answer_is_right_for_its_position(origin: Origin) -> None:
+def test_an_answer_is_right_for_its_position(database: SampleDatabase) -> None:
     """While others write: what the changes up to its position give is what it says."""
-    source = _shop(origin)
+    source = _shop(database)
     replica = Replica(source, "t")
     items: list[Item] = []
     stop = threading.Event()
@@ -309,7 +309,7 @@ def test_an_answer_is_right_for_its_position(origin: Origin) -> None:
             items.extend(found)
             after = max([after, *(item.position for item in found)])
 
-    threads = [threading.Thread(target=_write, args=(origin, seed, 25)) for seed in range(3)]
+    threads = [threading.Thread(target=_write, args=(database, seed, 25)) for seed in range(3)]
     taker = threading.Thread(target=take)
     for thread in [taker, *threads]:
         thread.start()
@@ -326,18 +326,18 @@ def test_an_answer_is_right_for_its_position(origin: Origin) -> None:
         replica.holds(answer.rows)
 
 
-def test_a_moment_is_held_or_gone_while_others_write(origin: Origin) -> None:
+def test_a_moment_is_held_or_gone_while_others_write(database: SampleDatabase) -> None:
     """And the changes up to it can be had meanwhile."""
-    source = _shop(origin)
+    source = _shop(database)
     start = source.position()
-    origin.run("INSERT INTO t (id, a) VALUES (3, 'three')")
+    database.run("INSERT INTO t (id, a) VALUES (3, 'three')")
     with source.moment() as moment:
         told = _until(source, start, lambda item: item.position >= moment.position)
         assert [change.new[0] for change in _changes(told) if change.new] == [3]
         now = moment.query("SELECT id FROM t ORDER BY id")
         assert now is not None and (now.rows, now.position) == ([(1,), (2,), (3,)], moment.position)
-        writing = threading.Thread(target=origin.run, args=("DELETE FROM t WHERE id = 1",))
-        writing.start()  # an origin may let it wait until the moment is over
+        writing = threading.Thread(target=database.run, args=("DELETE FROM t WHERE id = 1",))
+        writing.start()  # a database may let it wait until the moment is over
         writing.join(0.2)
         still = moment.query("SELECT id FROM t ORDER BY id")
         assert still is None or still.rows == now.rows
@@ -347,18 +347,18 @@ def test_a_moment_is_held_or_gone_while_others_write(origin: Origin) -> None:
     assert after is not None and after.rows == [(2,), (3,)] and later.position > moment.position
 
 
-def test_a_moment_that_somebody_left_in_haste_holds_nothing(origin: Origin) -> None:
+def test_a_moment_that_somebody_left_in_haste_holds_nothing(database: SampleDatabase) -> None:
     """Neither those who write, nor those who ask next, who have the rows of now."""
-    source = _shop(origin)
+    source = _shop(database)
     with pytest.raises(LookupError), source.moment() as moment:
         raise LookupError
-    origin.run("DELETE FROM t WHERE id = 1")
+    database.run("DELETE FROM t WHERE id = 1")
     answer = source.query("SELECT id FROM t")
     assert answer.rows == [(2,)] and answer.position > moment.position
     assert source.reads("SELECT id FROM t").tables
 
 
-def _write(origin: Origin, seed: int, transactions: int) -> None:
+def _write(database: SampleDatabase, seed: int, transactions: int) -> None:
     """Keys of its own, so that writers do not wait for each other."""
     chance = random.Random(seed)
     for number in range(transactions):
@@ -370,13 +370,13 @@ def _write(origin: Origin, seed: int, transactions: int) -> None:
                 f"DELETE FROM t WHERE id = {id}",
             ]
         )
-        origin.run(statement, f"INSERT INTO t (id) VALUES ({100_000 + 1000 * seed + number})")
+        database.run(statement, f"INSERT INTO t (id) VALUES ({100_000 + 1000 * seed + number})")
 
 
-def test_snapshots_and_changes_fit_together_while_others_write(origin: Origin) -> None:
-    source = _shop(origin)
+def test_snapshots_and_changes_fit_together_while_others_write(database: SampleDatabase) -> None:
+    source = _shop(database)
     start = source.position()
-    threads = [threading.Thread(target=_write, args=(origin, seed, 25)) for seed in range(3)]
+    threads = [threading.Thread(target=_write, args=(database, seed, 25)) for seed in range(3)]
     for thread in threads:
         thread.start()
     replicas = [Replica(source, "t") for _ in range(4)]
@@ -392,24 +392,24 @@ def test_snapshots_and_changes_fit_together_while_others_write(origin: Origin) -
 # Queries and writes
 
 
-def test_queries_take_parameters(origin: Origin) -> None:
-    source = _shop(origin)
-    answer = source.query(f"SELECT a, id FROM t WHERE id = {origin.mark}", (1,))
+def test_queries_take_parameters(database: SampleDatabase) -> None:
+    source = _shop(database)
+    answer = source.query(f"SELECT a, id FROM t WHERE id = {database.mark}", (1,))
     assert (answer.columns, answer.rows) == (("a", "id"), [("one", 1)])
     assert source.query("SELECT a FROM t WHERE id = :id", {"id": 2}).rows == [("two",)]
 
 
 @pytest.mark.parametrize("sql", ["SELECT nope FROM t", "SELEC", "DELETE FROM t", ""])
-def test_wrong_queries_get_the_words_of_the_origin(origin: Origin, sql: str) -> None:
-    source = _shop(origin)
+def test_wrong_queries_get_the_words_of_the_database(database: SampleDatabase, sql: str) -> None:
+    source = _shop(database)
     with pytest.raises((SqlError, SourceError)) as error:
         source.query(sql)
     assert str(error.value)
     assert len(source.query("SELECT * FROM t").rows) == 2
 
 
-def test_prepare_runs_nothing(origin: Origin) -> None:
-    source = _shop(origin)
+def test_prepare_runs_nothing(database: SampleDatabase) -> None:
+    source = _shop(database)
     source.prepare("SELECT a FROM t WHERE id = 1")
     with pytest.raises(SqlError, match="nope"):
         source.prepare("SELECT nope FROM t")
@@ -425,9 +425,11 @@ def test_prepare_runs_nothing(origin: Origin) -> None:
         ("WITH c AS (SELECT n FROM t) SELECT n + 1 AS z FROM c;", ("z",), {"t": {"n"}}),
     ],
 )
-def test_what_a_query_reads(origin: Origin, sql: str, columns: tuple[str, ...], tables: dict[str, set[str]]) -> None:
-    source = _shop(origin)
-    origin.run("CREATE TABLE u (id INTEGER PRIMARY KEY, t INTEGER)", "CREATE VIEW v AS SELECT a FROM t WHERE n > 1")
+def test_what_a_query_reads(
+    database: SampleDatabase, sql: str, columns: tuple[str, ...], tables: dict[str, set[str]]
+) -> None:
+    source = _shop(database)
+    database.run("CREATE TABLE u (id INTEGER PRIMARY KEY, t INTEGER)", "CREATE VIEW v AS SELECT a FROM t WHERE n > 1")
     reads = source.reads(sql)
     assert reads.columns == columns
     assert reads.tables == {name: frozenset(names) for name, names in tables.items()}
@@ -444,20 +446,20 @@ def test_what_a_query_reads(origin: Origin, sql: str, columns: tuple[str, ...], 
         ("SELECT a FROM v", False),
     ],
 )
-def test_whether_a_query_goes_row_by_row(origin: Origin, sql: str, row_by_row: bool) -> None:
-    source = _shop(origin)
-    origin.run("CREATE VIEW v AS SELECT a FROM t WHERE n > 1")
+def test_whether_a_query_goes_row_by_row(database: SampleDatabase, sql: str, row_by_row: bool) -> None:
+    source = _shop(database)
+    database.run("CREATE VIEW v AS SELECT a FROM t WHERE n > 1")
     assert source.reads(sql).row_by_row is row_by_row
 
 
-def test_two_columns_of_one_name_are_refused(origin: Origin) -> None:
-    source = _shop(origin)
+def test_two_columns_of_one_name_are_refused(database: SampleDatabase) -> None:
+    source = _shop(database)
     with pytest.raises(SqlError, match="two columns are named id"):
         source.reads("SELECT x.id, y.id FROM t x, t y")
 
 
-def test_a_transaction_that_raises_is_rolled_back(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_transaction_that_raises_is_rolled_back(database: SampleDatabase) -> None:
+    source = _shop(database)
     with pytest.raises(ZeroDivisionError), source.transaction() as tx:
         tx.execute("DELETE FROM t")
         raise ZeroDivisionError
@@ -469,22 +471,22 @@ def test_a_transaction_that_raises_is_rolled_back(origin: Origin) -> None:
 # Shapes
 
 
-def test_an_added_column_is_told_with_what_older_rows_hold(origin: Origin) -> None:
-    source = _shop(origin)
+def test_an_added_column_is_told_with_what_older_rows_hold(database: SampleDatabase) -> None:
+    source = _shop(database)
     replica = Replica(source, "t")
-    origin.run("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 7")
+    database.run("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 7")
     replica.apply(_until(source, replica.position, lambda item: isinstance(item, SchemaChange)))
     assert replica.table.names == ("id", "a", "n", "y", "b")
-    origin.run("INSERT INTO t (id, b) VALUES (50, 8)", "UPDATE t SET b = 9 WHERE id = 1")
+    database.run("INSERT INTO t (id, b) VALUES (50, 8)", "UPDATE t SET b = 9 WHERE id = 1")
     replica.apply(drained(source, replica.position))
     replica.holds(source.query("SELECT * FROM t").rows)
 
 
-def test_a_column_that_is_used_at_once_is_told_first(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_column_that_is_used_at_once_is_told_first(database: SampleDatabase) -> None:
+    source = _shop(database)
     replica = Replica(source, "t")
-    origin.run("INSERT INTO t (id) VALUES (51)", "ALTER TABLE t ADD COLUMN b INTEGER")
-    origin.run("UPDATE t SET b = 1 WHERE id = 51", "DELETE FROM t WHERE id = 2")
+    database.run("INSERT INTO t (id) VALUES (51)", "ALTER TABLE t ADD COLUMN b INTEGER")
+    database.run("UPDATE t SET b = 1 WHERE id = 51", "DELETE FROM t WHERE id = 2")
     replica.apply(drained(source, replica.position))
     replica.holds(source.query("SELECT * FROM t").rows)
 
@@ -497,11 +499,11 @@ def test_a_column_that_is_used_at_once_is_told_first(origin: Origin) -> None:
         ("ALTER TABLE t RENAME COLUMN a TO b", "column a"),
     ],
 )
-def test_a_table_that_goes_away_says_why(origin: Origin, statement: str, reason: str) -> None:
-    source = _shop(origin)
+def test_a_table_that_goes_away_says_why(database: SampleDatabase, statement: str, reason: str) -> None:
+    source = _shop(database)
     start = source.position()
-    origin.run("INSERT INTO t (id) VALUES (60)")
-    origin.run(statement)
+    database.run("INSERT INTO t (id) VALUES (60)")
+    database.run(statement)
     items = _until(source, start, lambda item: isinstance(item, SchemaChange))
     assert [change.new and change.new[0] for change in _changes(items)] == [60]
     (end,) = [item for item in items if isinstance(item, SchemaChange)]
@@ -509,31 +511,31 @@ def test_a_table_that_goes_away_says_why(origin: Origin, statement: str, reason:
     assert reason in end.reason
 
 
-def test_a_table_of_the_same_name_is_captured_afresh(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_table_of_the_same_name_is_captured_afresh(database: SampleDatabase) -> None:
+    source = _shop(database)
     before = source.capture("t")
     start = source.position()
-    origin.run("DROP TABLE t", "CREATE TABLE t (id INTEGER PRIMARY KEY, other TEXT)")
+    database.run("DROP TABLE t", "CREATE TABLE t (id INTEGER PRIMARY KEY, other TEXT)")
     items = _until(source, start, lambda item: isinstance(item, SchemaChange))
     table = source.capture("t")
     assert table.names == ("id", "other")
     assert table.schema_id > before.schema_id
     after = max(item.position for item in items)
-    origin.run("INSERT INTO t VALUES (1, 'new')")
+    database.run("INSERT INTO t VALUES (1, 'new')")
     assert _changes(drained(source, after)) == [Change("t", None, (1, "new"))]
 
 
 # The end
 
 
-def test_detaching_removes_what_is_ours(origin: Origin) -> None:
-    source = _shop(origin)
+def test_detaching_removes_what_is_ours(database: SampleDatabase) -> None:
+    source = _shop(database)
     assert source.detach()
     assert source.detach() == []
 
 
-def test_a_closed_source_wakes_who_waits(origin: Origin) -> None:
-    source = _shop(origin)
+def test_a_closed_source_wakes_who_waits(database: SampleDatabase) -> None:
+    source = _shop(database)
     drained(source, source.position())
     after, done = source.position(), threading.Event()
     drained(source, after)
@@ -545,21 +547,21 @@ def test_a_closed_source_wakes_who_waits(origin: Origin) -> None:
         done.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    origin.sources.remove(source)
+    database.sources.remove(source)
     source.close()
     assert done.wait(_PATIENCE_S)
     with pytest.raises(SourceError, match="closed"):
         source.position()
 
 
-def test_a_source_has_a_name_that_stays(origin: Origin) -> None:
-    assert origin.source().name == origin.source().name
-    assert all(origin.sources[0].notes()) or origin.sources[0].notes() == ()
+def test_a_source_has_a_name_that_stays(database: SampleDatabase) -> None:
+    assert database.source().name == database.source().name
+    assert all(database.sources[0].notes()) or database.sources[0].notes() == ()
 
 
 @contextmanager
-def closing(origin: Origin) -> Iterator[Origin]:
+def closing(database: SampleDatabase) -> Iterator[SampleDatabase]:
     try:
-        yield origin
+        yield database
     finally:
-        origin.close()
+        database.close()

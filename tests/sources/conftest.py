@@ -15,7 +15,7 @@ Connect = Callable[..., sqlite3.Connection]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "origin.db"
+    return tmp_path / "source.db"
 
 
 @pytest.fixture

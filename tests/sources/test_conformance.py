@@ -14,12 +14,12 @@ from headwater.sources import open_source
 from headwater.sources.source import Source
 from headwater.sources.sqlite.memory import MemorySource
 from tests.sources.conformance import *  # noqa: F403 - its tests are run here
-from tests.sources.conformance import Execute, Origin, closing
+from tests.sources.conformance import Execute, SampleDatabase, closing
 from tests.support.postgres import VERSIONS, Servers
 
 
 @pytest.fixture(params=["memory", "sqlite", *(f"postgres-{version}" for version in VERSIONS)])
-def origin(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Origin]:
+def database(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[SampleDatabase]:
     kind, _, version = request.param.partition("-")
     if kind == "postgres":
         with (
@@ -28,11 +28,11 @@ def origin(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> 
         ):
             yield it
     else:
-        with closing(_memory(tmp_path) if kind == "memory" else sqlite_origin(tmp_path)) as it:
+        with closing(_memory(tmp_path) if kind == "memory" else sqlite_database(tmp_path)) as it:
             yield it
 
 
-def _memory(directory: Path) -> Origin:
+def _memory(directory: Path) -> SampleDatabase:
     source = MemorySource()
     opened: list[Source] = []
 
@@ -47,11 +47,11 @@ def _memory(directory: Path) -> Origin:
         with source.transaction() as tx:
             yield tx.execute
 
-    return Origin(same, foreign, directory, "?", "BLOB", "REAL")
+    return SampleDatabase(same, foreign, directory, "?", "BLOB", "REAL")
 
 
-def sqlite_origin(directory: Path, journal: str = "WAL") -> Origin:
-    path = directory / "origin.db"
+def sqlite_database(directory: Path, journal: str = "WAL") -> SampleDatabase:
+    path = directory / "source.db"
     sqlite3.connect(path).execute(f"PRAGMA journal_mode = {journal}").close()
 
     @contextmanager
@@ -64,14 +64,14 @@ def sqlite_origin(directory: Path, journal: str = "WAL") -> Origin:
         finally:
             db.close()
 
-    return Origin(lambda: open_source(f"sqlite:///{path}"), foreign, directory, "?", "BLOB", "REAL")
+    return SampleDatabase(lambda: open_source(f"sqlite:///{path}"), foreign, directory, "?", "BLOB", "REAL")
 
 
-def _postgres(url: str, directory: Path) -> Origin:
+def _postgres(url: str, directory: Path) -> SampleDatabase:
     def foreign() -> AbstractContextManager[Execute]:
         return _transaction(url)
 
-    return Origin(lambda: open_source(url), foreign, directory, "$1", "bytea", "double precision")
+    return SampleDatabase(lambda: open_source(url), foreign, directory, "$1", "bytea", "double precision")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.cli import main
 from headwater.model.errors import SourceError
-from headwater.sources.doctor import Finding, Scope, State, mend_all
+from headwater.sources.doctor import DoctorScope, Finding, Severity, apply_fixes
 from headwater.sources.sqlite.doctor import SqliteDoctor
 from headwater.sources.sqlite.source import SqliteSource
 
@@ -23,8 +23,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def _examined(path: Path, scope: Scope | None = None) -> dict[str, Finding]:
-    doctor = SqliteDoctor(path, scope or Scope())
+def _examined(path: Path, scope: DoctorScope | None = None) -> dict[str, Finding]:
+    doctor = SqliteDoctor(path, scope or DoctorScope())
     try:
         return {finding.subject: finding for finding in doctor.examine()}
     finally:
@@ -45,10 +45,10 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 def test_the_journal_mode_is_mended_when_asked(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _examined(path)["journal_mode"]
-    assert (before.state, before.fix) == (State.NOTE, "PRAGMA journal_mode = WAL")
+    assert (before.state, before.fix) == (Severity.NOTE, "PRAGMA journal_mode = WAL")
     assert main(["doctor", f"sqlite:///{path}", "--fix"]) == 0
     assert "done: PRAGMA journal_mode = WAL" in capsys.readouterr().err
-    assert _examined(path)["journal_mode"].state is State.FINE
+    assert _examined(path)["journal_mode"].state is Severity.FINE
 
 
 def test_what_is_locked_is_refused_in_sqlites_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,11 +56,11 @@ def test_what_is_locked_is_refused_in_sqlites_words(path: Path, monkeypatch: pyt
     with sqlite3.connect(path, isolation_level=None) as db:
         db.execute("BEGIN IMMEDIATE")
         doctor = SqliteDoctor(path)
-        (mended,) = mend_all(doctor)
+        (applied,) = apply_fixes(doctor)
         doctor.close()
     db.close()
-    assert mended.refused is not None
-    assert "locked" in mended.refused
+    assert applied.refused is not None
+    assert "locked" in applied.refused
 
 
 def test_triggers_are_told_and_whether_they_fit(path: Path) -> None:
@@ -71,7 +71,7 @@ def test_triggers_are_told_and_whether_they_fit(path: Path) -> None:
     source.close()
     found = _examined(path)
     assert found["triggers"].found == "on orders"
-    assert found["_headwater_log"].state is State.FINE
+    assert found["_headwater_log"].state is Severity.FINE
     with sqlite3.connect(path) as db:
         db.execute("ALTER TABLE orders ADD COLUMN note TEXT")
     db.close()
@@ -82,9 +82,9 @@ def test_a_table_that_cannot_be_captured_matters_where_it_is_asked_about(path: P
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE hidden (rowid TEXT, oid TEXT, _rowid_ TEXT)")
     db.close()
-    assert _examined(path)["table hidden"].state is State.NOTE
-    assert _examined(path, Scope(tables=("hidden",)))["table hidden"].state is State.BAD
-    assert _examined(path, Scope(tables=("nope",)))["table nope"].state is State.BAD
+    assert _examined(path)["table hidden"].state is Severity.NOTE
+    assert _examined(path, DoctorScope(tables=("hidden",)))["table hidden"].state is Severity.BAD
+    assert _examined(path, DoctorScope(tables=("nope",)))["table nope"].state is Severity.BAD
     assert main(["doctor", f"sqlite:///{path}", "--table", "hidden"]) == 1
 
 

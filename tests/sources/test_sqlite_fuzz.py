@@ -143,5 +143,5 @@ def check(path: Path, seed: int, page_bytes: int, count: int, checkpointing: boo
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6), page_bytes=st.sampled_from([512, 1024, 4096, 65536]), checkpointing=st.booleans())
 def test_random_writers(tmp_path_factory: object, seed: int, page_bytes: int, checkpointing: bool) -> None:
-    path = tmp_path_factory.mktemp("fuzz") / "origin.db"  # type: ignore[attr-defined]
+    path = tmp_path_factory.mktemp("fuzz") / "source.db"  # type: ignore[attr-defined]
     check(path, seed, page_bytes, 60, checkpointing)

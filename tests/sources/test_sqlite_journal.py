@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.sources import conformance
-from tests.sources.conformance import Origin, closing
+from tests.sources.conformance import SampleDatabase, closing
 from tests.sources.replica import Replica, drained
-from tests.sources.test_conformance import sqlite_origin
+from tests.sources.test_conformance import sqlite_database
 
 LEFT_OUT = {
     "test_an_answer_is_right_for_its_position",
@@ -29,20 +29,20 @@ globals().update(
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Iterator[Origin]:
-    with closing(sqlite_origin(tmp_path, "DELETE")) as it:
+def database(tmp_path: Path) -> Iterator[SampleDatabase]:
+    with closing(sqlite_database(tmp_path, "DELETE")) as it:
         yield it
 
 
-def test_rows_that_were_read_between_two_commits_are_not_told_again(origin: Origin) -> None:
+def test_rows_that_were_read_between_two_commits_are_not_told_again(database: SampleDatabase) -> None:
     """Though nobody looked at the changes meanwhile, and nothing tells the two apart."""
-    origin.run("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
-    source = origin.source()
+    database.run("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+    source = database.source()
     source.capture("t")
     start = source.position()
-    origin.run("INSERT INTO t VALUES (1, 1)")
+    database.run("INSERT INTO t VALUES (1, 1)")
     replica = Replica(source, "t")
-    origin.run("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2)")
+    database.run("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2)")
     items = drained(source, start)
     replica.apply(items)
     replica.holds(source.query("SELECT * FROM t").rows)

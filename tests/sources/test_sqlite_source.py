@@ -14,7 +14,7 @@ from headwater.model.errors import SourceError, SqlError
 from headwater.model.value import Type
 from headwater.sources import open_source
 from headwater.sources.sqlite import base
-from headwater.sources.sqlite.captures import Capture
+from headwater.sources.sqlite.captures import TableCapture
 from headwater.sources.sqlite.source import SqliteSource
 
 
@@ -232,7 +232,7 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
     settling, release = threading.Event(), threading.Event()
     find_types = base.find_types
 
-    def held(db: sqlite3.Connection, capture: Capture) -> tuple[tuple[Type, ...], int]:
+    def held(db: sqlite3.Connection, capture: TableCapture) -> tuple[tuple[Type, ...], int]:
         found = find_types(db, capture)
         settling.set()
         assert release.wait(120)

@@ -59,7 +59,7 @@ def test_the_wal_tells_every_end(source: SqliteSource, db: sqlite3.Connection) -
 def test_a_damaged_wal_tells_fewer_ends_and_no_wrong_ones(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    path = tmp_path_factory.mktemp("damage") / "origin.db"
+    path = tmp_path_factory.mktemp("damage") / "source.db"
     source = SqliteSource(path)
     db = sqlite3.connect(path, isolation_level=None)
     wal = bytearray(written(source, db))

@@ -130,7 +130,7 @@ class Works:
             self.capture()
 
     def ask(self) -> None:
-        """The origin is asked for every window whose answer may be another now."""
+        """The source is asked for every window whose answer may be another now."""
         self.pipeline._requery.ask()
 
     def look(self) -> None:
@@ -194,7 +194,7 @@ class Works:
         return [dict(zip(names, row, strict=True)) for row in answer.rows]
 
     def check(self) -> None:
-        """Every live query is ready, where the origin is, with the rows of the effective query; its chain unbroken."""
+        """Every live query is ready, where the source is, with the rows of the effective query; its chain unbroken."""
         for id, watched in self.watched.items():
             live = watched.live
             assert (live.state, live.reason) == ("ready", None), f"{id} is {live.state}: {live.reason}"

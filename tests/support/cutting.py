@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headwater.sources.postgres import snapshots
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.copy import batches
 
 ROWS, ROW_BYTES = 5000, 20_000  # more than all the buffers on the way hold: the server cannot be done
@@ -21,7 +21,7 @@ _ROWS_MAX, _BEFORE = 100, 2
 def cut_readings(url: str, look: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Within, who reads a table gets two batches and no more; `look` is called just before the end."""
 
-    def cut(reading: psycopg.Connection[Any], capture: Captured, relation: str, rows_max: int) -> Iterator[Any]:
+    def cut(reading: psycopg.Connection[Any], capture: CapturedTable, relation: str, rows_max: int) -> Iterator[Any]:
         for count, batch in enumerate(batches(reading, capture, relation, min(_ROWS_MAX, rows_max))):
             if count == _BEFORE:
                 look()

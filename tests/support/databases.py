@@ -23,7 +23,7 @@ WAYS = ("embedded", "ws")
 
 @dataclass(slots=True)
 class Place:
-    """`db` is what a user holds; `write` goes to the origin, whichever way the user came."""
+    """`db` is what a user holds; `write` goes to the source, whichever way the user came."""
 
     server: Server
     db: Database
@@ -39,7 +39,7 @@ class Place:
                 tx.execute(statement)
         return tx.position
 
-    def origin(self, sql: str) -> list[tuple[Any, ...]]:
+    def source_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.server.pipeline.source.query(sql, ()).rows]
 
 

@@ -1,4 +1,4 @@
-"""Live queries on PostgreSQL while rows come, change and go at random: each is followed, and held against the origin's
+"""Live queries on PostgreSQL while rows come, change and go at random: each is followed, and held against the source's
 own answer after every round."""
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def replayed(path: Path) -> Iterator[tuple[int, sqlite3.Connection]]:
     scratch.execute("PRAGMA foreign_keys = OFF")
     scratch.executescript(SCHEMA)
     yield 0, scratch
-    with sqlite3.connect(path) as origin:
-        journal = origin.execute("SELECT id, writer, statements FROM journal ORDER BY id").fetchall()
-    origin.close()
+    with sqlite3.connect(path) as source:
+        journal = source.execute("SELECT id, writer, statements FROM journal ORDER BY id").fetchall()
+    source.close()
     for id, writer, statements in journal:
         scratch.execute("BEGIN")
         for sql, params in json.loads(statements):

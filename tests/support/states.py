@@ -60,10 +60,10 @@ def moves(draw: st.DrawFn, ordered: bool | None = None) -> Move:
 
 def diff(move: Move, *, seq: int = 12, partial: bool = False) -> Diff:
     """Every row that left, came or is another now; `partial` updates carry only the columns that changed."""
-    origin = {new: old for old, new in move.became.items()}
+    before = {new: old for old, new in move.became.items()}
     changes = [_gone(move, at) for at, hash in enumerate(move.before.hashes) if hash not in move.became]
     for at, hash in enumerate(move.hashes):
-        changes += _coming(move, at) if hash not in origin else _updated(move, at, origin[hash], partial)
+        changes += _coming(move, at) if hash not in before else _updated(move, at, before[hash], partial)
     return Diff(seq, move.before.seq, move.before.gen, 101, tuple(changes))
 
 

@@ -13,17 +13,17 @@ from rich.text import Text
 
 from headwater.commands.terminal import err
 from headwater.sources import open_doctor
-from headwater.sources.doctor import Finding, Mended, Scope, State, is_well, mend_all
+from headwater.sources.doctor import AppliedFix, DoctorScope, Finding, Severity, apply_fixes, is_well
 
 _NAME_WIDTH = 26  # names up to here stay in one piece
-_COLOURS = {State.FINE: "green", State.NOTE: "yellow", State.BAD: "bold red"}
+_COLOURS = {Severity.FINE: "green", Severity.NOTE: "yellow", Severity.BAD: "bold red"}
 
 
 def run(args: argparse.Namespace) -> int:
-    doctor = open_doctor(args.url, Scope(args.role, tuple(args.table)))
+    doctor = open_doctor(args.url, DoctorScope(args.role, tuple(args.table)))
     try:
-        for mended in mend_all(doctor) if args.fix else ():
-            err.print(_outcome(mended), soft_wrap=True)
+        for applied in apply_fixes(doctor) if args.fix else ():
+            err.print(_outcome(applied), soft_wrap=True)
         findings = doctor.examine()
     finally:
         doctor.close()
@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     return 0 if is_well(findings) else 1
 
 
-def _outcome(mended: Mended) -> Text:
-    finding, refused = mended.finding, mended.refused
+def _outcome(applied: AppliedFix) -> Text:
+    finding, refused = applied.finding, applied.refused
     if refused is not None:
         return Text.assemble(("refused", "bold red"), f": {finding.fix}\n  {refused}")
     return Text.assemble(("done", "green"), f": {finding.fix}", f"; then {finding.then}" if finding.then else "")

@@ -60,7 +60,7 @@ from headwater.plan.requery_whole import ASKED, Requeried
 from headwater.plan.template import Template
 from headwater.runtime.vital_thread import first_failure
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Lost, Source
+from headwater.sources.source import Answer, ChangesLost, Source
 from headwater.sql.syntax.parameters import Given
 
 _LEASE_S = 60.0
@@ -542,7 +542,7 @@ class Pipeline:
         try:
             self.source.capture(name)
         except SourceError as error:
-            self._append(Schema(name, None, error.message, lost=isinstance(error, Lost)))
+            self._append(Schema(name, None, error.message, lost=isinstance(error, ChangesLost)))
             self._catalog.forget(name)
 
     # — the catalog and the log

@@ -1,4 +1,4 @@
-"""Origin databases: their schema, snapshots, changes and positions. Nothing here knows of windows or queries."""
+"""Databases that we read: their schema, snapshots, changes and positions. Nothing here knows of windows or queries."""
 
 from headwater.sources.registry import must_exist, open_doctor, open_source, shown
 from headwater.sources.source import Answer, SchemaChange, Snapshot, Source, Writes

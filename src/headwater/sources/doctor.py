@@ -1,6 +1,6 @@
-"""What an origin needs before it can be live, what it has, and the statement that makes up for the difference.
+"""What a database needs before its queries can be live, what was found, and the statement that fixes it.
 
-Values and one protocol. A doctor looks; it changes the origin only when told to mend a finding, by the finding's own
+Values and one protocol. A doctor only reads; it changes the database only when told to apply a finding's fix, by that
 statement and no other.
 """
 
@@ -14,7 +14,7 @@ from typing import Protocol
 from headwater.model.errors import HeadwaterError
 
 
-class State(Enum):
+class Severity(Enum):
     """FINE: nothing to do. NOTE: it works, and here is what to know. BAD: something will be refused, or was lost."""
 
     FINE = "ok"
@@ -26,21 +26,21 @@ class State(Enum):
 class Finding:
     """`fix` is the exact statement, empty where there is none; `then` what is left to do after it.
 
-    `by_hand`: a matter of taste, or of somebody else's data: shown, never applied for the user.
+    `by_hand`: the user must decide, or the fix touches data: shown, never applied for the user.
     """
 
     subject: str
     needed: str
     found: str
-    state: State = State.FINE
+    state: Severity = Severity.FINE
     fix: str = ""
     then: str = ""
     by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What is asked about. `role`: who Headwater connects as, where the address names another; of PostgreSQL.
+class DoctorScope:
+    """What to examine. `role`: the role that Headwater connects as, where the address has another; PostgreSQL only.
 
     `tables`: those that are to be live; all of them where none is named.
     """
@@ -52,12 +52,12 @@ class Scope:
         return not self.tables or table in self.tables
 
 
-EVERYTHING = Scope()
+EVERYTHING = DoctorScope()
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """What became of a statement: `refused` is the origin's reason, None where it was done."""
+class AppliedFix:
+    """The outcome of a fix: `refused` is the database's reason, None where it was applied."""
 
     finding: Finding
     refused: str | None
@@ -65,27 +65,27 @@ class Mended:
 
 class Doctor(Protocol):
     def examine(self) -> tuple[Finding, ...]:
-        """Everything that matters, in the order in which it matters. Changes nothing."""
+        """All findings, in the order in which they matter. Changes nothing."""
 
-    def mend(self, finding: Finding) -> None:
-        """Runs the finding's statement; raises in the origin's words where it will not."""
+    def apply_fix(self, finding: Finding) -> None:
+        """Runs the finding's statement; raises with the database's message where it refuses."""
 
     def close(self) -> None: ...
 
 
 def is_well(findings: Iterable[Finding]) -> bool:
-    return all(finding.state is not State.BAD for finding in findings)
+    return all(finding.state is not Severity.BAD for finding in findings)
 
 
-def mend_all(doctor: Doctor) -> tuple[Mended, ...]:
-    """Every fix that needs no thought. One that is refused does not keep the others."""
-    mendable = [one for one in doctor.examine() if one.state is not State.FINE and one.fix and not one.by_hand]
-    return tuple(Mended(finding, _refusal(doctor, finding)) for finding in mendable)
+def apply_fixes(doctor: Doctor) -> tuple[AppliedFix, ...]:
+    """Applies every fix that needs no decision. One that is refused does not stop the others."""
+    fixable = [one for one in doctor.examine() if one.state is not Severity.FINE and one.fix and not one.by_hand]
+    return tuple(AppliedFix(finding, _refusal(doctor, finding)) for finding in fixable)
 
 
 def _refusal(doctor: Doctor, finding: Finding) -> str | None:
     try:
-        doctor.mend(finding)
+        doctor.apply_fix(finding)
     except HeadwaterError as error:
         return error.message
     return None

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from headwater.model.addresses import shown as shown
 from headwater.model.errors import SourceError
-from headwater.sources.doctor import EVERYTHING, Doctor, Scope
+from headwater.sources.doctor import EVERYTHING, Doctor, DoctorScope
 from headwater.sources.source import Source
 from headwater.sources.sqlite.doctor import SqliteDoctor
 from headwater.sources.sqlite.memory import MemorySource
@@ -34,7 +34,7 @@ def open_source(url: str) -> Source:
     raise _unknown(url)
 
 
-def open_doctor(url: str, scope: Scope = EVERYTHING) -> Doctor:
+def open_doctor(url: str, scope: DoctorScope = EVERYTHING) -> Doctor:
     """For the same addresses, but those in memory, where nothing can be amiss. No file is created."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
@@ -78,7 +78,7 @@ def _postgres(url: str) -> Source:
     return PostgresSource(url)
 
 
-def _postgres_doctor(url: str, scope: Scope) -> Doctor:
+def _postgres_doctor(url: str, scope: DoctorScope) -> Doctor:
     with _driver():
         from headwater.sources.postgres.doctor.doctor import PostgresDoctor
     return PostgresDoctor(url, scope)

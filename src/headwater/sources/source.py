@@ -1,4 +1,4 @@
-"""What every origin database offers us, as contracts. Values and protocols only; nothing here opens anything.
+"""What every source, a database that we read, offers us: contracts. Values and protocols only; it opens nothing.
 
 A *position* is a whole number that grows with every committed change of a captured table; it is comparable within one
 source and means nothing outside it.
@@ -26,10 +26,10 @@ Params = Sequence[Value] | Mapping[str, Value]
 class SchemaChange:
     """A captured table has another shape from here on: every later change has the columns and types of `after`.
 
-    No `after`: the table is gone, and `reason` is what its subscribers are told. `position` is at least that of every
-    transaction reported before it and at most that of the next one. It may be equal to the former, and then the change
-    is reported again to whoever asks for changes after that position: known by its `after.schema_id`, which grows with
-    every change of the table. `lost`: the table is there, only its changes since are not; it may be captured anew.
+    Without an `after` the table is gone, and its subscribers get the `reason`. `position` is at least that of every
+    transaction reported before it and at most that of the next one. Where it equals the former, the change is reported
+    again to a caller that asks for changes after that position; its `after.schema_id`, which grows with every change
+    of the table, identifies it. `lost`: the table exists, but its changes since are lost; it can be captured again.
     """
 
     position: int
@@ -41,8 +41,8 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True)
 class Redefinition:
-    """Views or functions may be others from here on: what queries read through them must be learned again. `position`
-    is as that of a `SchemaChange`."""
+    """Views or functions may have changed: what queries read through them must be determined again. `position` is as
+    that of a `SchemaChange`."""
 
     position: int
 
@@ -50,13 +50,13 @@ class Redefinition:
 Item = Transaction | SchemaChange | Redefinition
 
 
-class Lost(SourceError):
-    """What was committed to a captured table since cannot be had any more. It may be captured anew."""
+class ChangesLost(SourceError):
+    """Changes of a captured table are lost. The table can be captured again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query, read in one piece at `position`."""
+    """The rows of a query, all read at `position`."""
 
     columns: tuple[str, ...]
     rows: list[Row]
@@ -65,11 +65,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a query is made of: the names of its columns, the columns it reads of each table, the functions it calls.
+    """What a query reads: the names of its columns, the columns it reads of each table, the functions it calls.
 
-    A table of which only rows are counted has the column `""`. `row_by_row`: it reads no view, and the origin knows
-    that no function in it gathers rows, looks across them or makes several of one. `typed` are its columns as if
-    of a table, where the origin tells. `sees_through`: it reads a view, or calls a function that users define.
+    A table whose rows are only counted has the column `""`. `row_by_row`: the query reads no view, and the database
+    knows that it calls no aggregate, window or set-returning function. `typed` are its columns as if they were a
+    table's, where the database describes them. `sees_through`: it reads a view, or calls a user-defined function.
     """
 
     columns: tuple[str, ...]
@@ -95,12 +95,12 @@ class Snapshot(Protocol):
 
 
 class Moment(Protocol):
-    """The origin as it was at `position`, for as long as the block lasts."""
+    """The database as it was at `position`, for as long as the block lasts."""
 
     @property
     def position(self) -> int: ...
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
-        """Any SELECT, answered as of the position; None where the origin has gone on and cannot tell any more."""
+        """Any SELECT, answered as of the position; None where the database can no longer answer as of then."""
 
 
 class Writes(Protocol):
@@ -113,91 +113,91 @@ class Writes(Protocol):
 
 
 class Source(Protocol):
-    """An origin database. `changes` belongs to one thread; everything else may be called from any."""
+    """A database that we read. `changes` belongs to one thread; everything else may be called from any."""
 
     name: str  # stable: the same database has the same name after a restart
     dialect: str
-    holds_log: bool  # what is made at the origin holds back its log while nobody reads
-    ephemeral: bool  # nothing need survive this process: what is made at the origin ends with it, where that can be
-    address: str | None  # what another process opens it by, to read its tables; none where only this one can
+    holds_log: bool  # what we create in the database makes it keep its log until we have read it
+    ephemeral: bool  # nothing must survive this process: what we create in the database ends with it, where possible
+    address: str | None  # by which another process can open it to read tables; None where only this process can
 
     def attach(self, directory: Path) -> None:
-        """Before anything is captured: the data directory that the changes are captured into.
+        """Called before anything is captured, with the data directory that the changes are captured into.
 
-        What a source creates at the origin is named after it, and what it keeps beside the origin goes there.
+        What a source creates in the database is named after the directory; what it stores outside of it goes there.
         """
 
     def tables(self) -> tuple[Table, ...]:
-        """The tables as the origin has them now. Ours are not among them."""
+        """The tables of the database now, without those that are Headwater's own."""
 
     def rows_about(self, table: str) -> int | None:
-        """How many rows a table has, by what the origin knows without reading it; None where it knows nothing."""
+        """An estimate of a table's row count that does not read the table; None where there is none."""
 
     def capture(self, table: str) -> Table:
-        """From here on the table's changes are reported, also after a restart. Asking twice is asking once.
+        """From here on the table's changes are reported, also after a restart. Capturing twice is capturing once.
 
-        `Lost` where those since the last time are not to be had any more: said until `changes` was asked for.
+        Raises `ChangesLost` where those since the last time are lost, until `changes` is called.
         """
 
     def captured(self) -> frozenset[str] | None:
-        """The tables that an earlier life captured and whose changes can still be told; asked for after `attach`. None
-        where the origin itself keeps all that is needed for that."""
+        """The tables that an earlier process captured and whose changes can still be read; called after `attach`. None
+        where the database itself stores all that is needed for that."""
 
     def changes(self, after: int, timeout_s: float) -> list[Item]:
-        """What was committed after a position, in commit order; waits for something, but no longer than the timeout.
+        """What was committed after a position, in commit order; waits until there is something, up to the timeout.
 
-        Transactions are whole: never split, merged only where `notes` says so. One without changes only tells that
-        its position is reached; each that was handed out is told when it is. `after` is the position of
-        something reported before, or what `position` said. Raises where the changes after it are no longer there.
+        Transactions are whole: never split, merged only where `notes` says so. A transaction without changes only says
+        that its position is reached; every position that this source returned is reported when it is. `after` is the
+        position of an item, or a result of `position`. Raises where the changes after it no longer exist.
         """
 
     def position(self) -> int:
-        """The position of the last committed change, whoever made it. A change of the schema that was committed before
-        is told before this position is."""
+        """The position of the last committed change, whoever made it. A schema change that was committed before it is
+        reported before this position is."""
 
     def schema_position(self) -> int:
-        """The position by which `changes` has told of every change of the schema that is committed by now."""
+        """The position by which `changes` has reported every schema change that is committed by now."""
 
     def snapshot(self, table: str, rows_max: int = 65536) -> Snapshot:
-        """A captured table in one consistent read, in batches of at most `rows_max` rows."""
+        """A captured table, read consistently, in batches of at most `rows_max` rows."""
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
-        """A SELECT on the user's tables and views, answered by the origin at its now; `PermissionDenied` where it wants
-        more. `LimitExceeded` past the time limit of the cancellation, which has a default."""
+        """A SELECT on the user's tables and views, answered by the database now; `PermissionDenied` where it does more.
+        `LimitExceeded` past the time limit of the cancellation, which has a default."""
 
     def moment(self) -> AbstractContextManager[Moment]:
-        """Now, held still: while it is, the changes up to its position may be waited for. To be left soon."""
+        """A snapshot of now; while it is held, the changes up to its position can be waited for. Leave it soon."""
 
     def prepare(self, sql: str) -> None:
-        """The origin parses the SQL and runs nothing; `SqlError` with its words where it will not."""
+        """The database parses the SQL and runs nothing; `SqlError` with its message where it refuses."""
 
     def reads(self, sql: str, params: Params = ()) -> Reads:
-        """What a query reads, without running it; `SqlError` in the origin's words where it is none."""
+        """What a query reads, without running it; `SqlError` with the database's message where it is no query."""
 
     def execute(self, sql: str, params: Params = ()) -> int:
         """One statement, one transaction; the position just after its commit."""
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> int:
-        """One statement for each row, all in one transaction; the position just after its commit."""
+        """One statement per row, all in one transaction; the position just after its commit."""
 
     def transaction(self) -> AbstractContextManager[Writes]:
         """Commits at the end of the block, or rolls back when it raises. Never nested."""
 
     def forget(self, position: int) -> None:
-        """Changes up to here will not be asked for again. Cheap to call often: it acts only when it is worth it."""
+        """Changes up to here will not be asked for again. Cheap to call often: it acts only when it pays."""
 
     def lag_bytes(self) -> int:
-        """What the origin keeps for us alone, because it was not taken over yet; 0 where that harms nobody."""
+        """How much log the database keeps only because we have not read it yet; 0 where it keeps none for us."""
 
     def abandon(self, reason: str) -> None:
-        """The origin keeps nothing for us any more, from now on, where it had to. Every captured table ends with the
-        reason when changes are next asked for; one that is captured after that begins anew."""
+        """From now on the database keeps no log for us. Every captured table ends with the reason when changes are next
+        asked for; a table that is captured after that starts afresh."""
 
     def detach(self) -> list[str]:
-        """Removes everything of ours from the origin; what that was."""
+        """Removes everything that is ours from the database; returns what that was."""
 
     def notes(self) -> tuple[str, ...]:
-        """What a user must know about this origin: for EXPLAIN and doctor."""
+        """What a user must know about this database: for EXPLAIN and doctor."""
 
     def close(self) -> None:
-        """Lets go of the origin. Captured tables stay captured."""
+        """Closes all connections. Captured tables stay captured."""

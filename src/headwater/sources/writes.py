@@ -1,4 +1,4 @@
-"""Writing one statement: a transaction of its own. For origins that know how to begin and end one."""
+"""Writing one statement: a transaction of its own. For sources that know how to begin and end one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from headwater.sources.source import Params, Writes
 
 
-class Writing(ABC):
+class StatementTransactions(ABC):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Writes]: ...
 

@@ -14,7 +14,7 @@ import pytest
 from headwater.gateway.server import Server
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.doctor import State
+from headwater.sources.doctor import Severity
 from headwater.sources.postgres.doctor.doctor import PostgresDoctor
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.registry import shown
@@ -194,7 +194,7 @@ def test_a_checked_certificate(encrypted: Postgres, authority: Path, servers: Se
     doctor = PostgresDoctor(url)
     (finding,) = [one for one in doctor.examine() if one.subject == "encryption"]
     doctor.close()
-    assert finding.state is State.FINE
+    assert finding.state is Severity.FINE
     assert "certificate checked" in finding.found
 
 
@@ -218,5 +218,5 @@ def test_the_doctor_notes_a_certificate_that_nobody_checks(encrypted: Postgres, 
     doctor = PostgresDoctor(f"{encrypted.url()}?sslmode=require")
     (finding,) = [one for one in doctor.examine() if one.subject == "encryption"]
     doctor.close()
-    assert finding.state is State.NOTE
+    assert finding.state is Severity.NOTE
     assert "verify-full" in finding.then

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.wire import assembly
-from headwater.sources.postgres.wire.assembly import Assembly, Committed
+from headwater.sources.postgres.wire.assembly import Assembly, CommittedTransaction
 from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
-    Emitted,
     Insert,
+    LogicalMessage,
     Message,
     Prepared,
     StreamAbort,
@@ -24,7 +24,7 @@ from headwater.sources.postgres.wire.messages import (
     StreamStart,
     StreamStop,
 )
-from headwater.sources.source import Lost
+from headwater.sources.source import ChangesLost
 from tests.sources.postgres.written import written
 
 _EXAMPLES = 60 * int(os.environ.get("HEADWATER_FUZZ", "1"))
@@ -90,12 +90,12 @@ def _block(
 
 def test_messages_of_others_are_kept_in_transactions_and_dropped_outside() -> None:
     made = Assembly()
-    assert made.take(written(Emitted(0, False, 1, "x", b"outside"))) is None
+    assert made.take(written(LogicalMessage(0, False, 1, "x", b"outside"))) is None
     made.take(written(Begin(0, 0, 7)))
     assert made.under_way
-    said = Emitted(0, True, 1, "x", b"inside")
+    said = LogicalMessage(0, True, 1, "x", b"inside")
     made.take(written(said))
-    assert made.take(written(Commit(0, 9, 0))) == Committed(9, 7, [said])
+    assert made.take(written(Commit(0, 9, 0))) == CommittedTransaction(9, 7, [said])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -110,7 +110,7 @@ def test_a_transaction_over_the_limit_is_not_taken_over(monkeypatch: pytest.Monk
     for _ in range(2):
         (done,) = made.take_each([written(first), *[change] * 5, *ends])
         assert len(done.said) == 5
-    with pytest.raises(Lost, match="larger"):
+    with pytest.raises(ChangesLost, match="larger"):
         made.take_each([written(first), *[change] * 6, *ends])
     made.close()
 

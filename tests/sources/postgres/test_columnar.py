@@ -23,8 +23,8 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import from_array
 from headwater.pipeline.records.frame import decode_frame, encode_frames
 from headwater.sources.postgres import stream
-from headwater.sources.postgres.catalog.captured_table import Captured
-from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
+from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.connections import Sessions
 from headwater.sources.postgres.server.value_types import BUILT_IN
 from headwater.sources.postgres.stream import Slot, Stream
@@ -97,11 +97,11 @@ class Shaped:
         return [f"c{n}" for n in range(len(self.types))]
 
     @property
-    def capture(self) -> Captured:
+    def capture(self) -> CapturedTable:
         columns = tuple(Column(name, BUILT_IN.type_of(type)) for name, type in zip(self.names, self.types, strict=True))
         key = tuple(self.names[place] for place in self.key) if self.identity != "n" else ()
         places = self.key if self.identity != "n" else tuple(range(len(self.types)))
-        return Captured(self.oid, Table(f"t{self.oid}", columns, key), self.types, places, 0)
+        return CapturedTable(self.oid, Table(f"t{self.oid}", columns, key), self.types, places, 0)
 
     @property
     def relation(self) -> Relation:
@@ -203,16 +203,16 @@ class Server:
         return tuple(value if n in shape.key else None for n, value in enumerate(image))
 
 
-def _stream(directory: Path, shapes: Sequence[Shaped]) -> tuple[Stream, Keeping]:
-    keeping = Keeping(directory)
+def _stream(directory: Path, shapes: Sequence[Shaped]) -> tuple[Stream, RowCache]:
+    row_cache = RowCache(directory)
     for shape in shapes:
-        if shape.oid not in keeping.captures:
-            keeping.seed(shape.capture, [])
-            keeping.begin(shape.capture)
-    made = Stream(cast(Sessions, None), Slot("slot", 0), keeping, lambda _: (None, BUILT_IN))
+        if shape.oid not in row_cache.captures:
+            row_cache.seed(shape.capture, [])
+            row_cache.begin(shape.capture)
+    made = Stream(cast(Sessions, None), Slot("slot", 0), row_cache, lambda _: (None, BUILT_IN))
     for shape in shapes:  # as every connection is told, sooner or later
         made.translation._described(shape.relation, made.position)
-    return made, keeping
+    return made, row_cache
 
 
 def _said(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[tuple[int, dict[str, list[Any]]]]:
@@ -245,8 +245,10 @@ def _by_table(changes: Sequence[Change]) -> dict[str, list[Any]]:
     return found
 
 
-def _kept(keeping: Keeping, shapes: Sequence[Shaped]) -> list[list[str]]:
-    return [sorted(map(repr, ((exact(one.row), one.count) for one in keeping.all(shape.capture)))) for shape in shapes]
+def _kept(row_cache: RowCache, shapes: Sequence[Shaped]) -> list[list[str]]:
+    return [
+        sorted(map(repr, ((exact(one.row), one.count) for one in row_cache.all(shape.capture)))) for shape in shapes
+    ]
 
 
 @pytest.fixture

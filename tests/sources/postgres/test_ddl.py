@@ -171,7 +171,7 @@ def test_what_values_are_made_of(source: PostgresSource, db: Db, statement: str,
         assert end.after is None
         assert reason in end.reason
     else:
-        source._watch._look_at_s = 0.0
+        source._ddl_poll._look_at_s = 0.0
         db.execute("UPDATE t SET a = 'z' WHERE id = 1")
         replica.apply(drained(source, replica.position))
         replica.holds(source.query("SELECT id, a, n, p FROM t").rows)
@@ -239,8 +239,8 @@ def test_ddl_is_heard_at_once_where_an_event_trigger_may_be(
     replica = _started(source, db)
     drained(source, replica.position)
     monkeypatch.setattr("headwater.sources.postgres.ddl_poll.LOOK_S", 1e6)
-    source._watch._look_at_s = time.monotonic() + 1e6
-    source._watch._found = None
+    source._ddl_poll._look_at_s = time.monotonic() + 1e6
+    source._ddl_poll._found = None
     db.execute("ALTER TABLE t ADD COLUMN c int DEFAULT 1")
     (told,) = [item for item in _told(source, replica.position) if isinstance(item, SchemaChange)]
     assert told.after is not None

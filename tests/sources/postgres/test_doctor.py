@@ -12,7 +12,7 @@ import pytest
 
 from headwater.cli import main
 from headwater.model.errors import SourceError
-from headwater.sources.doctor import Finding, Scope, State, is_well, mend_all
+from headwater.sources.doctor import DoctorScope, Finding, Severity, apply_fixes, is_well
 from headwater.sources.postgres.catalog.publication import name_for
 from headwater.sources.postgres.doctor.doctor import PostgresDoctor
 from headwater.sources.postgres.source import PostgresSource
@@ -21,8 +21,8 @@ from tests.support.postgres import VERSIONS, Postgres, Servers
 Db = psycopg.Connection[Any]
 
 
-def _examined(url: str, scope: Scope | None = None) -> dict[str, list[Finding]]:
-    doctor = PostgresDoctor(url, scope or Scope())
+def _examined(url: str, scope: DoctorScope | None = None) -> dict[str, list[Finding]]:
+    doctor = PostgresDoctor(url, scope or DoctorScope())
     try:
         found: dict[str, list[Finding]] = {}
         for finding in doctor.examine():
@@ -32,10 +32,10 @@ def _examined(url: str, scope: Scope | None = None) -> dict[str, list[Finding]]:
         doctor.close()
 
 
-def _mended(url: str, scope: Scope | None = None) -> list[str | None]:
-    doctor = PostgresDoctor(url, scope or Scope())
+def _mended(url: str, scope: DoctorScope | None = None) -> list[str | None]:
+    doctor = PostgresDoctor(url, scope or DoctorScope())
     try:
-        return [one.refused for one in mend_all(doctor)]
+        return [one.refused for one in apply_fixes(doctor)]
     finally:
         doctor.close()
 
@@ -64,12 +64,12 @@ def test_a_server_that_does_not_log_enough(unready: Postgres, servers: Servers, 
     del servers  # it needs none of those, but is one of the tests that need a server
     before = _examined(unready.url())
     assert [one.fix for one in before["wal_level"]] == ["ALTER SYSTEM SET wal_level = logical"]
-    assert before["max_replication_slots"][0].state is State.BAD
+    assert before["max_replication_slots"][0].state is Severity.BAD
     with pytest.raises(SourceError, match="wal_level"):
         _captured(unready.url(), tmp_path)
     assert set(_mended(unready.url())) == {None}
     waiting = _examined(unready.url())["wal_level"][0]
-    assert (waiting.state, waiting.fix, waiting.then) == (State.BAD, "", "restart PostgreSQL")
+    assert (waiting.state, waiting.fix, waiting.then) == (Severity.BAD, "", "restart PostgreSQL")
     unready.stop()
     unready.start()
     assert is_well([one for found in _examined(unready.url()).values() for one in found])
@@ -102,7 +102,7 @@ def poor(db: Db, url: str) -> Iterator[str]:
 
 
 def test_a_role_without_rights(poor: str, url: str, db: Db, tmp_path: Path) -> None:
-    missing = [one for found in _examined(poor).values() for one in found if one.state is State.BAD]
+    missing = [one for found in _examined(poor).values() for one in found if one.state is Severity.BAD]
     assert [one.needed.split(",")[0] for one in missing] == [
         "REPLICATION",
         "CREATE",
@@ -128,7 +128,7 @@ def test_a_role_without_rights(poor: str, url: str, db: Db, tmp_path: Path) -> N
 def test_a_role_that_may_do_more_than_read_is_noted(poor: str, url: str, db: Db) -> None:
     """Never mended for the user: it is somebody's role."""
     (user,) = db.execute("SELECT current_user").fetchone() or ("",)
-    [note] = [one for one in _examined(url)[f"role {user}"] if one.found == "superuser" and one.state is State.NOTE]
+    [note] = [one for one in _examined(url)[f"role {user}"] if one.found == "superuser" and one.state is Severity.NOTE]
     assert note.by_hand and "pg_read_all_data" in note.fix
     assert "none" in [one.found for one in _examined(poor)["role poor"]]
     db.execute("GRANT pg_read_server_files TO poor")
@@ -148,7 +148,7 @@ def test_what_a_role_may_not_mend_is_refused_in_postgresqls_words(
     assert main(["doctor", url, "--fix", "--role", "poor"]) == 1
     told = capsys.readouterr().err
     assert 'done: ALTER ROLE "poor" REPLICATION' in told
-    (owner,) = [one for one in _examined(poor)["table orders"] if one.state is State.BAD]
+    (owner,) = [one for one in _examined(poor)["table orders"] if one.state is Severity.BAD]
     assert owner.by_hand
     assert owner.fix == 'ALTER TABLE "public"."orders" OWNER TO "poor"'
 
@@ -173,7 +173,7 @@ def test_a_table_without_a_replica_identity(url: str, db: Db, tmp_path: Path, cr
     (finding,) = _examined(url)["table t"]
     assert finding.fix == fix
     _mended(url)
-    assert all(one.state is not State.BAD for one in _examined(url).get("table t", []))
+    assert all(one.state is not Severity.BAD for one in _examined(url).get("table t", []))
     _captured(url, tmp_path)
     db.execute("INSERT INTO t VALUES (1)")
     db.execute("UPDATE t SET id = 2")
@@ -190,7 +190,7 @@ def test_only_the_tables_that_are_asked_about(url: str, db: Db) -> None:
 def test_slots_of_ours_are_told_with_what_they_hold_back(url: str, db: Db, tmp_path: Path) -> None:
     _captured(url, tmp_path)
     (slot,) = _examined(url)[f"slot {name_for(tmp_path)}"]
-    assert slot.state is State.BAD
+    assert slot.state is Severity.BAD
     assert slot.by_hand
     assert "nobody reads" in slot.found
     db.execute(slot.fix.encode())
@@ -207,7 +207,7 @@ def test_findings_for_programs(url: str, db: Db, capsys: pytest.CaptureFixture[s
 
 def test_a_role_that_is_not_there(url: str) -> None:
     with pytest.raises(SourceError, match="there is no role"):
-        _examined(url, Scope("nosuch"))
+        _examined(url, DoctorScope("nosuch"))
 
 
 def test_ddl_of_a_role_without_rights_is_not_undone_by_our_trigger(poor: str, db: Db, url: str, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_ddl_of_a_role_without_rights_is_not_undone_by_our_trigger(poor: str, db
 
 def test_a_role_that_an_administrator_made_ready_may_begin(poor: str, url: str, db: Db, tmp_path: Path) -> None:
     """The event trigger is the administrator's: it is used, and nobody else needs to take it away."""
-    _mended(url, Scope("poor"))
+    _mended(url, DoctorScope("poor"))
     db.execute("ALTER TABLE orders OWNER TO poor")
     source = PostgresSource(poor)
     try:
@@ -243,4 +243,4 @@ def test_a_table_that_cannot_be_live_is_one_note(url: str, db: Db) -> None:
     assert [one.found for one in found["table parent"]] == ["others inherit from it: no live queries"]
     assert [one.fix for one in found["table child"]] == ['ALTER TABLE "public"."child" REPLICA IDENTITY FULL']
     (tables,) = found["tables"]
-    assert (tables.state, tables.found) == (State.NOTE, "0 of 3 ready")
+    assert (tables.state, tables.found) == (Severity.NOTE, "0 of 3 ready")

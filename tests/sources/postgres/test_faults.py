@@ -16,11 +16,11 @@ import pytest
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.publication import name_for
-from headwater.sources.postgres.row_cache import durable as shelf
+from headwater.sources.postgres.row_cache import durable
 from headwater.sources.postgres.row_cache.durable import DIRECTORY
 from headwater.sources.postgres.server.lsn import parse_lsn
 from headwater.sources.postgres.source import PostgresSource
-from headwater.sources.source import Item, Lost, SchemaChange
+from headwater.sources.source import ChangesLost, Item, SchemaChange
 from tests.sources.replica import Replica, drained
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.postgres import Postgres
@@ -132,7 +132,7 @@ def test_a_first_read_cut_in_the_middle(
     """What was kept of the rows by then is gone: it would be old by the time they are read again."""
     db.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
     db.execute("INSERT INTO t SELECT n, repeat('x', %s) FROM generate_series(1, %s) n", (ROW_BYTES, ROWS))
-    monkeypatch.setattr(shelf, "SEED_ROWS_MAX", 1)
+    monkeypatch.setattr(durable, "SEED_ROWS_MAX", 1)
     kept: list[Path] = []
     with cut_readings(url, lambda: kept.extend((tmp_path / DIRECTORY).glob("*.arrow"))):
         with pytest.raises(SourceError):
@@ -223,7 +223,7 @@ def test_a_slot_dropped_while_we_were_away(source: PostgresSource, db: Db, url: 
     for _ in range(2):  # what it knows of the table is not forgotten before the end of it is durable
         again = PostgresSource(url)
         again.attach(tmp_path)
-        with pytest.raises(Lost, match="was dropped, and with it the changes since"):
+        with pytest.raises(ChangesLost, match="was dropped, and with it the changes since"):
             again.capture("t")
         again.close()
     again = PostgresSource(url)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources.postgres.row_cache.gather import Piece, gathered, picked
+from headwater.sources.postgres.row_cache.gather import RowSelection, gathered, picked
 from headwater.sources.postgres.row_cache.runs import ordered
 from tests.support.fuzz import tries
 
@@ -56,7 +56,7 @@ def test_picked_is_taken(seed: int) -> None:
 def test_gathered_is_all_pieces_in_another_order(seed: int) -> None:
     chance = random.Random(seed)
     batches = [_batch(chance) for _ in range(chance.randrange(4))]
-    pieces = [Piece(one, chance.choice([None, _some(chance, one)])) for one in batches]
+    pieces = [RowSelection(one, chance.choice([None, _some(chance, one)])) for one in batches]
     rows = [one.rows.num_rows if one.at is None else len(one.at) for one in pieces]
     places = np.array(chance.sample(range(sum(rows)), sum(rows)), np.int64)
     cuts = np.cumsum([0, *rows]).tolist()
@@ -70,7 +70,7 @@ def _some(chance: random.Random, batch: pa.RecordBatch) -> Any:
     return np.array([chance.randrange(batch.num_rows) for _ in range(5) if batch.num_rows], np.int64)
 
 
-def _rows(piece: Piece) -> list[Any]:
+def _rows(piece: RowSelection) -> list[Any]:
     rows: list[Any] = piece.rows.to_pylist()
     return rows if piece.at is None else [rows[place] for place in piece.at.tolist()]
 

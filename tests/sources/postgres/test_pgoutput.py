@@ -15,8 +15,8 @@ from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
     Delete,
-    Emitted,
     Insert,
+    LogicalMessage,
     Message,
     NamedType,
     Origin,
@@ -30,7 +30,7 @@ from headwater.sources.postgres.wire.messages import (
     Truncate,
     Update,
 )
-from headwater.sources.postgres.wire.pgoutput import Decoder
+from headwater.sources.postgres.wire.pgoutput import MessageDecoder
 from tests.sources.postgres.written import written
 
 _EXAMPLES = 150 * int(os.environ.get("HEADWATER_FUZZ", "1"))
@@ -59,7 +59,7 @@ def _changes(xids: st.SearchStrategy[int]) -> st.SearchStrategy[Message]:
         st.builds(Update, xids, _ids, _cells, st.booleans(), _cells),
         st.builds(Delete, xids, _ids, _cells, st.booleans()),
         st.builds(Truncate, xids, st.lists(_ids, max_size=4).map(tuple), st.booleans(), st.booleans()),
-        st.builds(Emitted, xids, st.booleans(), _lsns, _words, st.binary(max_size=20)),
+        st.builds(LogicalMessage, xids, st.booleans(), _lsns, _words, st.binary(max_size=20)),
     )
 
 
@@ -80,7 +80,7 @@ _sequences = st.lists(_block | _others.map(lambda one: [one]) | _changes(st.just
 @settings(max_examples=_EXAMPLES, derandomize=True, deadline=None)
 @given(_sequences, st.booleans())
 def test_what_is_written_reads_back(sequence: list[list[Message]], parallel: bool) -> None:
-    decoder = Decoder()
+    decoder = MessageDecoder()
     for part in sequence:
         streaming = isinstance(part[0], StreamStart)
         for message in part:
@@ -94,7 +94,7 @@ def test_a_message_cut_short_is_refused_or_shorter(message: Message, data: st.Da
     whole = written(message)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     try:
-        assert Decoder().decode(cut) != message
+        assert MessageDecoder().decode(cut) != message
     except SourceError as error:
         assert "logical replication" in str(error)
 
@@ -103,7 +103,7 @@ def test_a_message_cut_short_is_refused_or_shorter(message: Message, data: st.Da
 @given(st.binary(max_size=40))
 def test_noise_is_refused_or_read_but_never_breaks(noise: bytes) -> None:
     try:
-        Decoder().decode(noise)
+        MessageDecoder().decode(noise)
     except SourceError as error:
         assert error.hint
 

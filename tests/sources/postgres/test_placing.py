@@ -10,52 +10,52 @@ import pytest
 
 from headwater.sources.postgres import changes
 from headwater.sources.postgres.source import PostgresSource
-from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
+from headwater.sources.postgres.wire.snapshot_position import PgSnapshot, RecentTransactions
 
 Db = psycopg.Connection[Any]
 _LONG_S = 60.0
 
 
-def _recent(*transactions: tuple[int, int]) -> Recent:
-    recent = Recent()
+def _recent(*transactions: tuple[int, int]) -> RecentTransactions:
+    recent = RecentTransactions()
     for position, xid in transactions:
         recent.add(position, xid)
     return recent
 
 
 def test_all_is_seen() -> None:
-    assert _recent((100, 7), (200, 8)).place(Seen.parse("9:9:", 250), 0) == 250
+    assert _recent((100, 7), (200, 8)).place(PgSnapshot.parse("9:9:", 250), 0) == 250
 
 
 def test_what_is_logged_and_not_seen_yet_comes_after_the_snapshot() -> None:
-    seen = Seen.parse("8:10:8", 250)
+    seen = PgSnapshot.parse("8:10:8", 250)
     assert _recent((100, 7), (200, 8)).place(seen, 0) == 199
     assert _recent((100, 7), (200, 8)).place(seen, 199) == 199
 
 
 def test_no_prefix_of_the_stream_has_no_position() -> None:
-    assert _recent((100, 8), (200, 7)).place(Seen.parse("8:10:8", 250), 0) is None
+    assert _recent((100, 8), (200, 7)).place(PgSnapshot.parse("8:10:8", 250), 0) is None
 
 
 def test_what_was_reported_must_be_seen() -> None:
     recent = _recent((100, 7), (200, 8))
-    assert recent.place(Seen.parse("8:10:8", 250), 200) is None
-    assert recent.place(Seen.parse("9:9:", 250), 251) is None
+    assert recent.place(PgSnapshot.parse("8:10:8", 250), 200) is None
+    assert recent.place(PgSnapshot.parse("9:9:", 250), 251) is None
 
 
 def test_what_is_logged_behind_the_snapshot_does_not_count() -> None:
-    assert _recent((100, 7), (200, 9)).place(Seen.parse("8:8:", 150), 100) == 150
+    assert _recent((100, 7), (200, 9)).place(PgSnapshot.parse("8:8:", 150), 100) == 150
 
 
 def test_a_look_at_the_catalog_does_not_count_for_what_is_logged_and_not_seen_yet() -> None:
     recent = _recent((100, 7), (200, 8), (300, 9))
-    assert recent.seen_through(Seen.parse("8:10:8", 350)) == 199
-    assert recent.seen_through(Seen.parse("10:10:", 350)) == 350
+    assert recent.seen_through(PgSnapshot.parse("8:10:8", 350)) == 199
+    assert recent.seen_through(PgSnapshot.parse("10:10:", 350)) == 350
 
 
 def test_ids_begin_again_after_four_billion() -> None:
     wrap = 1 << 32
-    seen = Seen(wrap + 5, frozenset({wrap + 2, wrap - 1}), 0)
+    seen = PgSnapshot(wrap + 5, frozenset({wrap + 2, wrap - 1}), 0)
     assert [seen.sees(xid) for xid in (wrap - 2, wrap - 1, 1, 2, 4, 5, 6)] == [
         True,
         False,

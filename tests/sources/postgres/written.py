@@ -11,8 +11,8 @@ from headwater.sources.postgres.wire.messages import (
     Cells,
     Commit,
     Delete,
-    Emitted,
     Insert,
+    LogicalMessage,
     Message,
     NamedType,
     Origin,
@@ -51,7 +51,7 @@ def written(message: Message, streaming: bool = False, parallel: bool = False) -
 
 
 def _changed(
-    message: Relation | NamedType | Insert | Update | Delete | Truncate | Emitted,
+    message: Relation | NamedType | Insert | Update | Delete | Truncate | LogicalMessage,
     xid: bytes,
 ) -> bytes:
     match message:
@@ -76,7 +76,7 @@ def _changed(
             return b"D" + xid + struct.pack(">I", oid) + (b"O" if whole else b"K") + _cells(old)
         case Truncate(_, oids, cascade, restart):
             return b"T" + xid + struct.pack(f">IB{len(oids)}I", len(oids), cascade | restart << 1, *oids)
-        case Emitted(_, transactional, lsn, prefix, content):
+        case LogicalMessage(_, transactional, lsn, prefix, content):
             head = b"M" + xid + struct.pack(">BQ", transactional, lsn)
             return head + _text(prefix) + struct.pack(">I", len(content)) + content
         case _:

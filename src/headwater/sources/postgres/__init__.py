@@ -1,1 +1,1 @@
-"""PostgreSQL as an origin: logical replication in, SQL out. Only this package imports psycopg."""
+"""PostgreSQL as a source: logical replication in, SQL out. Only this package imports psycopg."""

@@ -8,30 +8,30 @@ from collections.abc import Callable
 
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.ddl_poll import Watch
+from headwater.sources.postgres.ddl_poll import DdlPoll
 from headwater.sources.postgres.positions import Positions
 from headwater.sources.postgres.server.wal import WriteAheadLog
 from headwater.sources.postgres.slot import CaptureSlot
 from headwater.sources.postgres.stream import Stream
-from headwater.sources.source import Item, Lost, Redefinition
+from headwater.sources.source import ChangesLost, Item, Redefinition
 
 ROWS_MAX = 1 << 14  # changes of one call, but for a transaction that is larger
 PROGRESS_S = 1.0  # while nothing of ours changes, the position is told as often
 _REFUSED_MAX = 2  # then the server is taken to be shutting down
 
 
-class Changes:
+class ChangeReader:
     """Belongs to one thread. `redefined` is called when views or functions may be others than before."""
 
     def __init__(
         self,
         wal: WriteAheadLog,
         slot: CaptureSlot,
-        watch: Watch,
+        ddl_poll: DdlPoll,
         positions: Positions,
         redefined: Callable[[], None],
     ) -> None:
-        self._wal, self._slot, self._watch, self._positions = wal, slot, watch, positions
+        self._wal, self._slot, self._ddl_poll, self._positions = wal, slot, ddl_poll, positions
         self._redefined = redefined
         self._progress_at_s = 0.0
 
@@ -59,7 +59,7 @@ class Changes:
     def _told(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         try:
             return self._ended(stream, after) if self._slot.over is not None else self._taken(stream, after, until_s)
-        except Lost as lost:
+        except ChangesLost as lost:
             gone = self._slot.lack()
             self._slot.abandon(gone or lost.message)
             return self._ended(stream, after)
@@ -70,10 +70,10 @@ class Changes:
     def _taken(self, stream: Stream, after: int, until_s: float) -> list[Item]:
         self._stand_at(stream, after)
         unseen = self._looked(stream)
-        if unseen is not None and self._watch.refused >= _REFUSED_MAX:
+        if unseen is not None and self._ddl_poll.refused >= _REFUSED_MAX:
             stream.let_go()
             raise unseen
-        pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._watch.due_in_s())
+        pause_s = min(max(0.0, until_s - time.monotonic()), PROGRESS_S, self._ddl_poll.due_in_s())
         stream.follow(lambda: self._is_due(stream, after), pause_s, takes=True)
         if unseen is None and self._is_due(stream, after) and self._finds_other_files(stream):
             return []
@@ -88,10 +88,10 @@ class Changes:
         """Why the catalog could not be read, where it could not. The stream is read all the same: a server that shuts
         down lets nobody in, and waits until we have acknowledged what it sent."""
         try:
-            self._watch.tell(stream, self._wal.end)
-            if stream.is_held or self._watch.has_found_another:
+            self._ddl_poll.tell(stream, self._wal.end)
+            if stream.is_held or self._ddl_poll.has_found_another:
                 self._wal.nudge()  # so that the stream gets past what was looked at
-        except Lost:
+        except ChangesLost:
             raise
         except SourceError as error:
             return error
@@ -101,34 +101,34 @@ class Changes:
         """A partition may have been truncated, which the stream does not tell: nothing is told before that is known,
         but to a server that lets nobody look."""
         try:
-            if not self._watch.finds_other_files(stream):
+            if not self._ddl_poll.finds_other_files(stream):
                 return False
-            if self._watch.looks_now():
+            if self._ddl_poll.looks_now():
                 return True
             self._wal.nudge()
         except SourceError:
             return False
-        stream.follow(lambda: self._watch.has_news(stream), PROGRESS_S, takes=True)
+        stream.follow(lambda: self._ddl_poll.has_news(stream), PROGRESS_S, takes=True)
         return True
 
     def _stand_at(self, stream: Stream, after: int) -> None:
         """Reads on, or again from what is durable where something older is asked for."""
-        keeping = self._slot.keeping
-        assert keeping is not None
-        if after < keeping.position and keeping.position > keeping.number("since"):
+        row_cache = self._slot.row_cache
+        assert row_cache is not None
+        if after < row_cache.position and row_cache.position > row_cache.number("since"):
             raise SourceError(
-                f"the changes after position {after} are gone: the log is known to be durable up to {keeping.position}",
+                f"the changes after position {after} are gone: what is captured begins at {row_cache.position}",
                 hint="start again with a fresh data directory",
             )
         if after < self._positions.handed:
             with self._slot.capturing:  # what is said of a table while its rows are read must not be forgotten
                 stream.rewind()
-            self._watch.forget()
+            self._ddl_poll.forget()
         self._positions.handed = after
         stream.stand_at(after)
 
     def _is_due(self, stream: Stream, after: int) -> bool:
-        heard = stream.translation.heard_ddl or self._watch.has_news(stream)
+        heard = stream.translation.heard_ddl or self._ddl_poll.has_news(stream)
         return heard or stream.has_items() or self._is_progress_due(stream.reportable, after)
 
     def _is_progress_due(self, reached: int, after: int) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.csv as csv
 
 from headwater.model.schema import Table
 from headwater.model.value import COUNTED, Type, to_array
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.tables import quoted, read_types
 from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.value_types import Parse
@@ -21,7 +21,7 @@ _PARSE = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
 _PARSED = frozenset({Type.BLOB, Type.INTERVAL, Type.OTHER})  # Arrow holds them in another form than their text
 
 
-def batches(db: Connection, capture: Captured, relation: str, rows_max: int) -> Iterator[Any]:
+def batches(db: Connection, capture: CapturedTable, relation: str, rows_max: int) -> Iterator[Any]:
     """Record batches of the schema `table.arrow`, as the transaction of `db` sees the table."""
     types = read_types(db)
     parsers = [types.parser(type) for type in capture.types]

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import is_announced
 from headwater.sources.postgres.catalog.fingerprint import Fingerprint, read_fingerprint
 from headwater.sources.postgres.catalog.publication import lack, published, unpublish
-from headwater.sources.postgres.catalog.tables import Shape, read_shapes, secured_reason
+from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, secured_reason
 from headwater.sources.postgres.catalog.validity import read_files
 from headwater.sources.postgres.server.connections import Connection, Sessions, Unreachable
 from headwater.sources.postgres.stream import Stream
-from headwater.sources.postgres.wire.snapshot_position import Seen
-from headwater.sources.source import Item, Lost, Redefinition, SchemaChange
+from headwater.sources.postgres.wire.snapshot_position import PgSnapshot
+from headwater.sources.source import ChangesLost, Item, Redefinition, SchemaChange
 
 LOOK_S = 1.0
 _AGAIN_S = 0.05  # while something is held that the last look did not see
@@ -29,29 +29,29 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CatalogLook:
     """The captured tables as they were at `position`, as `seen` saw them, and which of them are published. `asked` are
     those looked for, as the stream had told of them: one captured meanwhile is not missing."""
 
-    asked: dict[int, Captured]
-    seen: Seen
+    asked: dict[int, CapturedTable]
+    seen: PgSnapshot
     position: int
-    shapes: dict[int, Shape]
+    shapes: dict[int, PostgresTable]
     published: set[int]
     fingerprint: Fingerprint
 
-    def is_outdated(self, captures: Mapping[int, Captured]) -> bool:
+    def is_outdated(self, captures: Mapping[int, CapturedTable]) -> bool:
         """The stream has given a table another shape since: it is compared with that, at another look."""
         return any(captures.get(oid, one) != one for oid, one in self.asked.items())
 
 
-class Watch:
+class DdlPoll:
     """Used by the one thread that takes changes, but for `is_current` and `is_settled`. `sees_through`: somebody reads
     through views or functions, so their definitions count. `hears`: DDL says so in the stream itself."""
 
     def __init__(self, sessions: Sessions, publication: Callable[[], str]) -> None:
         self._sessions, self._publication = sessions, publication
-        self._found: _Found | None = None
+        self._found: _CatalogLook | None = None
         self._look_at_s = self._ask_at_s = 0.0
         self.refused = 0  # looks in a row at which the server let nobody in
         self._given: Fingerprint | None = None  # as of the last look whose news the stream has
@@ -69,7 +69,7 @@ class Watch:
             is_taken = self._taken is not None and self._taken == self._given
             return is_taken and not stream.is_held and not stream.has_shapes
 
-    def _fingerprint(self, db: Connection, captures: Mapping[int, Captured]) -> tuple[Fingerprint, str]:
+    def _fingerprint(self, db: Connection, captures: Mapping[int, CapturedTable]) -> tuple[Fingerprint, str]:
         return read_fingerprint(db, captures.values(), self._publication(), self.sees_through)
 
     def forget(self) -> None:
@@ -95,7 +95,7 @@ class Watch:
 
     def finds_other_files(self, stream: Stream) -> bool:
         """Whether partitions have other files than those we know. Cheap; nothing where no table has partitions."""
-        known = {oid: one.grounds.files for oid, one in _captures(stream).items() if one.grounds.files}
+        known = {oid: one.validity.files for oid, one in _captures(stream).items() if one.validity.files}
         if not known:
             return False
         with self._sessions.lent() as db:
@@ -123,7 +123,7 @@ class Watch:
             else:
                 self._give(stream, found)
 
-    def _give(self, stream: Stream, found: _Found) -> None:
+    def _give(self, stream: Stream, found: _CatalogLook) -> None:
         old = [one for oid, one in _captures(stream).items() if oid in found.asked and one.since <= found.position]
         self._unpublish(old, found)
         redefined = found.fingerprint.definitions != (self._given.definitions if self._given is not None else "")
@@ -135,7 +135,7 @@ class Watch:
             stream.give_first([one for one in items if one.lost])
             self._release(stream, found.seen)
 
-    def _release(self, stream: Stream, seen: Seen) -> None:
+    def _release(self, stream: Stream, seen: PgSnapshot) -> None:
         stream.release(seen)
         if stream.is_held:
             self._look_at_s = min(self._look_at_s, time.monotonic() + _AGAIN_S)
@@ -152,7 +152,7 @@ class Watch:
             self._look_at_s = due_s
             self._release(stream, seen)
 
-    def _unpublish(self, captures: Sequence[Captured], found: _Found) -> None:
+    def _unpublish(self, captures: Sequence[CapturedTable], found: _CatalogLook) -> None:
         """While a table is published, its user's updates fail for want of an identity. Before it ends: nobody can
         have captured it anew by then. In vain where the user has it locked; the rest does not depend on it."""
         over = [capture.oid for capture in captures if _reason(capture, found) and capture.oid in found.published]
@@ -180,35 +180,35 @@ class Watch:
             db.execute("SELECT 1")
 
     @contextlib.contextmanager
-    def _seeing(self, now: Callable[[Connection], int]) -> Iterator[tuple[Connection, Seen]]:
+    def _seeing(self, now: Callable[[Connection], int]) -> Iterator[tuple[Connection, PgSnapshot]]:
         """A snapshot, and what it sees: all that is committed before, but for what it says itself."""
         with self._sessions.lent() as db:
             upto = now(db)
         with self._sessions.reading() as db:
             (snapshot,) = db.execute("SELECT pg_current_snapshot()::text").fetchall()[0]
-            yield db, Seen.parse(snapshot, upto)
+            yield db, PgSnapshot.parse(snapshot, upto)
 
-    def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _Found | None:
+    def _looked(self, stream: Stream, now: Callable[[Connection], int]) -> _CatalogLook | None:
         asked = _captures(stream)
         if not asked:
             return None
         with self._seeing(now) as (db, seen):
             gone = lack(db, self._publication())
             if gone is not None:
-                raise Lost(gone)
+                raise ChangesLost(gone)
             shapes = read_shapes(db, sorted(asked))
             there = published(db, self._publication())
             fingerprint, _ = self._fingerprint(db, asked)
             self.hears = is_announced(db)
-            return _Found(asked, seen, now(db), shapes, there, fingerprint)
+            return _CatalogLook(asked, seen, now(db), shapes, there, fingerprint)
 
 
-def _captures(stream: Stream) -> dict[int, Captured]:
+def _captures(stream: Stream) -> dict[int, CapturedTable]:
     with stream.moved:
-        return dict(stream.translation.keeping.captures)
+        return dict(stream.translation.row_cache.captures)
 
 
-def _compared(stream: Stream, capture: Captured, found: _Found) -> list[SchemaChange]:
+def _compared(stream: Stream, capture: CapturedTable, found: _CatalogLook) -> list[SchemaChange]:
     position, reason = min(found.position, stream.position) + 1, _reason(capture, found)
     if reason is not None:
         ended = stream.translation.shapes.ended(capture, reason, position)
@@ -219,13 +219,13 @@ def _compared(stream: Stream, capture: Captured, found: _Found) -> list[SchemaCh
     return [*stream.translation.shapes.fitted(found.shapes[capture.oid], position)] if position > found.position else []
 
 
-def _is_another(capture: Captured, shape: Shape) -> bool:
+def _is_another(capture: CapturedTable, shape: PostgresTable) -> bool:
     """Than the one that what the stream has yet to tell begins with."""
     fields = [(field.name, field.type) for field in shape.sent]
-    return fields != list(zip(capture.table.names, capture.types, strict=True)) or shape.grounds != capture.grounds
+    return fields != list(zip(capture.table.names, capture.types, strict=True)) or shape.validity != capture.validity
 
 
-def _reason(capture: Captured, found: _Found) -> str | None:
+def _reason(capture: CapturedTable, found: _CatalogLook) -> str | None:
     """Why the table cannot be followed any more, whatever its columns are now."""
     name, shape = capture.table.name, found.shapes.get(capture.oid)
     if shape is None:
@@ -241,7 +241,7 @@ def _reason(capture: Captured, found: _Found) -> str | None:
     return None
 
 
-def _may_go_on(capture: Captured, found: _Found) -> bool:
+def _may_go_on(capture: CapturedTable, found: _CatalogLook) -> bool:
     """It was only taken out of the publication, and may be put in again."""
     shape = found.shapes.get(capture.oid)
     return shape is not None and shape.oid not in found.published and shape.name == capture.table.name

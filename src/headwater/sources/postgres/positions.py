@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.ddl_poll import Watch
+from headwater.sources.postgres.ddl_poll import DdlPoll
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.server.wal import NUDGE, WriteAheadLog
 from headwater.sources.postgres.slot import CaptureSlot
@@ -18,8 +18,8 @@ PLACE_S = 30.0
 class Positions:
     """Safe to use from any thread; `handed` is written by the one that takes changes."""
 
-    def __init__(self, sessions: Sessions, wal: WriteAheadLog, slot: CaptureSlot, watch: Watch) -> None:
-        self._sessions, self._wal, self._slot, self._watch = sessions, wal, slot, watch
+    def __init__(self, sessions: Sessions, wal: WriteAheadLog, slot: CaptureSlot, ddl_poll: DdlPoll) -> None:
+        self._sessions, self._wal, self._slot, self._ddl_poll = sessions, wal, slot, ddl_poll
         self.handed = -1  # the last position that `changes` gave
         self.floor = 0  # no answer may be older than this
         self.wanted = 0  # somebody may wait for this to be told
@@ -35,18 +35,18 @@ class Positions:
         if stream is None:
             return 0
         with self._sessions.lent() as db:
-            if self._watch.hears and stream.position >= self._wal.end(db) and self._watch.is_settled(stream):
+            if self._ddl_poll.hears and stream.position >= self._wal.end(db) and self._ddl_poll.is_settled(stream):
                 return 0
-            is_current, log = self._watch.is_current(db, stream)
+            is_current, log = self._ddl_poll.is_current(db, stream)
             return 0 if is_current else self.tell(self._held(db, stream, self._wal.position_of(log)))
 
     def known_now(self, db: Connection) -> int:
         """A position that somebody may wait for: not told before every change of the catalog until now is. Where DDL
         says so in the stream, what comes after it waits by itself."""
         stream = self._slot.stream
-        if stream is None or self._watch.hears:
+        if stream is None or self._ddl_poll.hears:
             return self._wal.end(db)
-        is_current, log = self._watch.is_current(db, stream)
+        is_current, log = self._ddl_poll.is_current(db, stream)
         now = self._wal.position_of(log)
         return now if is_current else self._held(db, stream, now)
 

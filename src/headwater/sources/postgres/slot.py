@@ -11,14 +11,14 @@ from headwater.fs.permissions import make_directory
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.event_trigger import announce
-from headwater.sources.postgres.catalog.tables import Shape, read_shapes, read_types
-from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, read_types
+from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.blockers import blocked, deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.server.value_types import Types
 from headwater.sources.postgres.stream import Slot, Stream
 from headwater.sources.postgres.wire.replication import temporary_slot
-from headwater.sources.source import Item, Lost
+from headwater.sources.source import ChangesLost, Item
 
 WRITERS_S_MAX = 20.0  # to wait for transactions of others, before anything of a table can be followed
 
@@ -30,7 +30,7 @@ class CaptureSlot:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self.name = ""
-        self.keeping: Keeping | None = None
+        self.row_cache: RowCache | None = None
         self.stream: Stream | None = None
         self.capturing, self._abandoning = threading.RLock(), threading.Lock()
         self.idle = threading.Condition()
@@ -45,21 +45,21 @@ class CaptureSlot:
         make_directory(directory)
         self.stream = None  # of a directory that was damaged and cleared
         self.name = publishing.name_for(directory)
-        self.keeping = Keeping(directory)
-        if self.keeping.captures:
-            self._resume(self.keeping)
+        self.row_cache = RowCache(directory)
+        if self.row_cache.captures:
+            self._resume(self.row_cache)
         else:
             self._discard()
 
-    def streaming(self, *, temporary: bool) -> tuple[Keeping, Stream]:
-        if self.keeping is None:
+    def streaming(self, *, temporary: bool) -> tuple[RowCache, Stream]:
+        if self.row_cache is None:
             raise SourceError("expected a data directory before tables are captured, found none")
         if self.stream is None:
             link, since = self._create(temporary)
-            self.keeping.note("since", since)
-            self._open(self.keeping, since, link)
+            self.row_cache.note("since", since)
+            self._open(self.row_cache, since, link)
         assert self.stream is not None
-        return self.keeping, self.stream
+        return self.row_cache, self.stream
 
     def _create(self, temporary: bool) -> tuple[Connection | None, int]:
         """Where it begins, and the connection that it ends with, if it is to end with one."""
@@ -75,29 +75,29 @@ class CaptureSlot:
                     self._discard()
                 raise
 
-    def _resume(self, keeping: Keeping) -> None:
+    def _resume(self, row_cache: RowCache) -> None:
         with self._sessions.lent() as db:
             gone = publishing.lack(db, self.name)
             if gone is None:
                 announce(db)
         if gone is None:
-            self._open(keeping, keeping.number("since"))
+            self._open(row_cache, row_cache.number("since"))
             return
-        for capture in list(keeping.captures.values()):
-            keeping.drop(keeping.position + 1, capture.oid)
+        for capture in list(row_cache.captures.values()):
+            row_cache.drop(row_cache.position + 1, capture.oid)
             self.lost[capture.table.name] = _unknown_since(gone)
         self._discard()
 
-    def _open(self, keeping: Keeping, since: int, link: Connection | None = None) -> None:
-        self.stream = Stream(self._sessions, Slot(self.name, since), keeping, self._look, link)
+    def _open(self, row_cache: RowCache, since: int, link: Connection | None = None) -> None:
+        self.stream = Stream(self._sessions, Slot(self.name, since), row_cache, self._look, link)
         with self.idle:
             self.idle.notify_all()
 
-    def _look(self, oid: int) -> tuple[Shape | None, Types]:
+    def _look(self, oid: int) -> tuple[PostgresTable | None, Types]:
         with self._sessions.lent() as db:
             return read_shapes(db, [oid]).get(oid), read_types(db)
 
-    def publish(self, shape: Shape) -> None:
+    def publish(self, shape: PostgresTable) -> None:
         """Returns when every later change of the table will be told: no transaction writes to it that began before."""
         with self._sessions.lent() as db:
             publishing.publish(db, self.name, shape)
@@ -109,7 +109,7 @@ class CaptureSlot:
         """Who counts on the rows of before must hear that they are not right any more; who begins now need not."""
         reason = self.lost.pop(table, None)
         if reason is not None:
-            raise Lost(reason, hint="subscribe again")
+            raise ChangesLost(reason, hint="subscribe again")
 
     # It ends
 

@@ -13,9 +13,9 @@ from typing import Any, Self, TypeVar
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.postgres.catalog.captured_table import Captured, capture_of, has_shape
+from headwater.sources.postgres.catalog.captured_table import CapturedTable, capture_of, has_shape
 from headwater.sources.postgres.catalog.dependencies import relations_of
-from headwater.sources.postgres.catalog.tables import Shape, qualified, read_shapes, read_types, refuse_secured
+from headwater.sources.postgres.catalog.tables import PostgresTable, qualified, read_shapes, read_types, refuse_secured
 from headwater.sources.postgres.copy import batches
 from headwater.sources.postgres.positions import PLACE_S, Positions
 from headwater.sources.postgres.server.connections import (
@@ -29,7 +29,7 @@ from headwater.sources.postgres.server.connections import (
 from headwater.sources.postgres.server.parameters import bound
 from headwater.sources.postgres.server.wal import WriteAheadLog
 from headwater.sources.postgres.slot import CaptureSlot
-from headwater.sources.postgres.wire.snapshot_position import Seen
+from headwater.sources.postgres.wire.snapshot_position import PgSnapshot
 from headwater.sources.source import Answer, Params
 
 _READ_MAX = 1024  # queries of which it is remembered what they read
@@ -65,7 +65,7 @@ class PostgresSnapshot:
     """A table in one read transaction, which ends with the `with` block."""
 
     def __init__(
-        self, db: Connection, stack: ExitStack, capture: Captured, relation: str, position: int, rows_max: int
+        self, db: Connection, stack: ExitStack, capture: CapturedTable, relation: str, position: int, rows_max: int
     ) -> None:
         self._db, self._stack, self._relation, self._rows_max = db, stack, relation, rows_max
         self.capture, self.position = capture, position
@@ -95,10 +95,10 @@ class Snapshots:
         self._wal, self._slot, self._positions = wal, slot, positions
         self._relations: dict[str, tuple[str, ...]] = {}  # by query: the tables it reads, as SQL names them
 
-    def of_table(self, shape: Shape, rows_max: int) -> PostgresSnapshot:
+    def of_table(self, shape: PostgresTable, rows_max: int) -> PostgresSnapshot:
         return self._again(lambda floor: self._try_table(shape, rows_max, floor))
 
-    def _try_table(self, shape: Shape, rows_max: int, floor: int) -> PostgresSnapshot | None:
+    def _try_table(self, shape: PostgresTable, rows_max: int, floor: int) -> PostgresSnapshot | None:
         with ExitStack() as stack:
             db = stack.enter_context(self._sessions.reading(qualified(shape)))
             position = self._place(self.seen(db), floor)
@@ -108,7 +108,7 @@ class Snapshots:
             if now is None or now.name != shape.name:
                 raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
             refuse_secured(now)
-            known = self._slot.keeping.captures.get(shape.oid) if self._slot.keeping is not None else None
+            known = self._slot.row_cache.captures.get(shape.oid) if self._slot.row_cache is not None else None
             capture = known if known is not None and has_shape(known, now) else capture_of(now, position)
             position = self._positions.tell(position)
             return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
@@ -136,17 +136,17 @@ class Snapshots:
             position = self._place(self.seen(db), floor)
             if position is None:
                 return None
-            captures = self._slot.keeping.captures.values() if self._slot.keeping is not None else ()
+            captures = self._slot.row_cache.captures.values() if self._slot.row_cache is not None else ()
             oids = tuple(oid for capture in list(captures) for oid in (capture.oid, *capture.parts))
             return PostgresMoment(db, self._positions.tell(position), stack.pop_all(), oids)
 
-    def seen(self, db: Connection) -> Seen:
+    def seen(self, db: Connection) -> PgSnapshot:
         """What the transaction of `db` sees."""
         row = db.execute(_SEEN).fetchone()
         assert row is not None
-        return Seen.parse(row[0], self._wal.position_of(row[1]))
+        return PgSnapshot.parse(row[0], self._wal.position_of(row[1]))
 
-    def _place(self, seen: Seen, floor: int) -> int | None:
+    def _place(self, seen: PgSnapshot, floor: int) -> int | None:
         stream = self._slot.stream
         return seen.upto if stream is None else stream.place(seen, floor, self._wal.nudge, PLACE_S)
 

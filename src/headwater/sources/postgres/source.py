@@ -18,11 +18,11 @@ from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.captured_table import as_known
 from headwater.sources.postgres.catalog.dependencies import prepared, reads_of
-from headwater.sources.postgres.catalog.tables import Shape, capturable, read_shapes, rows_about
-from headwater.sources.postgres.changes import Changes
-from headwater.sources.postgres.ddl_poll import Watch
+from headwater.sources.postgres.catalog.tables import PostgresTable, capturable, read_shapes, rows_about
+from headwater.sources.postgres.changes import ChangeReader
+from headwater.sources.postgres.ddl_poll import DdlPoll
 from headwater.sources.postgres.positions import Positions
-from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.connections import Sessions, told
 from headwater.sources.postgres.server.parameters import bound
 from headwater.sources.postgres.server.wal import WriteAheadLog
@@ -31,7 +31,7 @@ from headwater.sources.postgres.snapshots import PostgresSnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.writes import PostgresWrites
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
-from headwater.sources.writes import Writing
+from headwater.sources.writes import StatementTransactions
 
 _ABOUT = """
 SELECT current_database(), (SELECT oid::int8 FROM pg_database WHERE datname = current_database()),
@@ -44,7 +44,7 @@ _QUESTIONS = {
 }
 
 
-class PostgresSource(Writing):
+class PostgresSource(StatementTransactions):
     """`changes` belongs to one thread; everything else may be called from any."""
 
     dialect = "postgres"
@@ -61,10 +61,12 @@ class PostgresSource(Writing):
         self.name = f"{database}-{digest}"
         self._wal = WriteAheadLog(self._sessions, page_bytes, segment_bytes)
         self._slot = CaptureSlot(self._sessions)
-        self._watch = Watch(self._sessions, lambda: self._slot.name)
-        self._positions = Positions(self._sessions, self._wal, self._slot, self._watch)
+        self._ddl_poll = DdlPoll(self._sessions, lambda: self._slot.name)
+        self._positions = Positions(self._sessions, self._wal, self._slot, self._ddl_poll)
         self._snapshots = Snapshots(self._sessions, self._questions, self._wal, self._slot, self._positions)
-        self._changes = Changes(self._wal, self._slot, self._watch, self._positions, self._snapshots.forget_relations)
+        self._changes = ChangeReader(
+            self._wal, self._slot, self._ddl_poll, self._positions, self._snapshots.forget_relations
+        )
         self._in_transaction = threading.local()
 
     # Tables
@@ -75,7 +77,7 @@ class PostgresSource(Writing):
     def tables(self) -> tuple[Table, ...]:
         with self._sessions.lent() as db:
             shapes = read_shapes(db)
-        known = self._slot.keeping.captures if self._slot.keeping is not None else {}
+        known = self._slot.row_cache.captures if self._slot.row_cache is not None else {}
         found = [shape for shape in shapes.values() if not shape.is_partition and shape.sent]
         return tuple(as_known(shape, known.get(shape.oid)) for shape in found)
 
@@ -88,43 +90,43 @@ class PostgresSource(Writing):
             with self._sessions.lent() as db:
                 shape = capturable(db, table)
             self._slot.refuse_lost(table)
-            keeping, stream = self._slot.streaming(temporary=self.ephemeral)
-            known = keeping.captures.get(shape.oid)
+            row_cache, stream = self._slot.streaming(temporary=self.ephemeral)
+            known = row_cache.captures.get(shape.oid)
             if known is not None:
                 return known.table
-            _refuse_replaced(table, keeping, stream)
+            _refuse_replaced(table, row_cache, stream)
             with stream.moved:
                 stream.translation.begin(shape.oid)
             try:
-                return self._captured(shape, keeping, stream)
+                return self._captured(shape, row_cache, stream)
             except BaseException:
-                if not keeping.captures:
+                if not row_cache.captures:
                     self._slot.give_back(stream)
                 raise
             finally:
                 with stream.moved:
                     stream.translation.waiting.pop(shape.oid, None)
 
-    def _captured(self, shape: Shape, keeping: Keeping, stream: Stream) -> Table:
+    def _captured(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table:
         """Published, then read when every change of it is told: what comes later than its rows, the stream tells."""
         self._slot.publish(shape)
         with self._snapshots.of_table(shape, 1 << 16) as snapshot:
             with stream.moved:
-                keeping.purge(shape.oid)
-            keeping.seed(snapshot.capture, snapshot)
+                row_cache.purge(shape.oid)
+            row_cache.seed(snapshot.capture, snapshot)
             capture = snapshot.capture
         with stream.moved:
-            keeping.begin(capture)
+            row_cache.begin(capture)
             try:
                 stream.translation.ready(capture)
             except SourceError:
-                keeping.drop(stream.position + 1, capture.oid)  # it lacks what was said meanwhile
+                row_cache.drop(stream.position + 1, capture.oid)  # it lacks what was said meanwhile
                 raise
             self._positions.raise_floor(stream.position)
         return capture.table
 
     def captured(self) -> frozenset[str] | None:
-        kept = self._slot.keeping.captures if self._slot.keeping is not None else {}
+        kept = self._slot.row_cache.captures if self._slot.row_cache is not None else {}
         return frozenset(one.table.name for one in kept.values()) | self._slot.lost.keys()
 
     # Changes
@@ -139,12 +141,12 @@ class PostgresSource(Writing):
         return self._positions.schema_position()
 
     def forget(self, position: int) -> None:
-        stream, keeping = self._slot.stream, self._slot.keeping
+        stream, row_cache = self._slot.stream, self._slot.row_cache
         if stream is not None:
             stream.settle(position)
-        elif keeping is not None:
-            keeping.settle(position)
-            keeping.tidy()
+        elif row_cache is not None:
+            row_cache.settle(position)
+            row_cache.tidy()
 
     def lag_bytes(self) -> int:
         return self._slot.lag_bytes()
@@ -157,7 +159,7 @@ class PostgresSource(Writing):
     def snapshot(self, table: str, rows_max: int = 65536) -> PostgresSnapshot:
         with self._sessions.lent() as db:
             shape = capturable(db, table)
-        if self._slot.keeping is None or shape.oid not in self._slot.keeping.captures:
+        if self._slot.row_cache is None or shape.oid not in self._slot.row_cache.captures:
             raise SourceError(f"table {table!r} is not captured", hint="capture it first")
         return self._snapshots.of_table(shape, rows_max)
 
@@ -178,7 +180,7 @@ class PostgresSource(Writing):
         text, values = bound(sql, params)
         with self._questions.lent() as db:
             reads = reads_of(db, text, len(values))
-        self._watch.sees_through = self._watch.sees_through or reads.sees_through
+        self._ddl_poll.sees_through = self._ddl_poll.sees_through or reads.sees_through
         return reads
 
     # Writing
@@ -214,7 +216,7 @@ class PostgresSource(Writing):
     def notes(self) -> tuple[str, ...]:
         return (
             f"PostgreSQL {self._version}: its types are listed in docs/postgres.md",
-            "row-level security of the origin is not applied to subscribers",
+            "row-level security of the source is not applied to subscribers",
         )
 
     def close(self) -> None:
@@ -226,10 +228,10 @@ class PostgresSource(Writing):
             self._questions.close()
 
 
-def _refuse_replaced(table: str, keeping: Keeping, stream: Stream) -> None:
+def _refuse_replaced(table: str, row_cache: RowCache, stream: Stream) -> None:
     """Who counts on the table of before must hear that it is another one; changes of both have the same name."""
     with stream.moved:
-        old = next((one for one in keeping.captures.values() if one.table.name == table), None)
+        old = next((one for one in row_cache.captures.values() if one.table.name == table), None)
         if old is None:
             return
         reason = f"table {table} was replaced by another one"

@@ -16,17 +16,17 @@ from itertools import groupby
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
-from headwater.sources.postgres.decode.columnar import Odd
+from headwater.sources.postgres.decode.columnar import NeedsRowWise
 from headwater.sources.postgres.decode.row_wise import Translation
 from headwater.sources.postgres.decode.table_shapes import Look
 from headwater.sources.postgres.item_queue import ItemQueue
-from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, Keeping
+from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, RowCache
 from headwater.sources.postgres.server.connections import Connection, Sessions
-from headwater.sources.postgres.wire.assembly import PLAIN_MIN, Assembly, Committed
-from headwater.sources.postgres.wire.messages import Emitted
+from headwater.sources.postgres.wire.assembly import SIMPLE_MIN, Assembly, CommittedTransaction
+from headwater.sources.postgres.wire.messages import LogicalMessage
 from headwater.sources.postgres.wire.replication import Received, Replication
-from headwater.sources.postgres.wire.simple_transactions import Plain
-from headwater.sources.postgres.wire.snapshot_position import Recent, Seen
+from headwater.sources.postgres.wire.simple_transactions import SimpleTransactions
+from headwater.sources.postgres.wire.snapshot_position import PgSnapshot, RecentTransactions
 from headwater.sources.source import Item, SchemaChange
 
 _NUDGE_S = 0.02
@@ -44,20 +44,20 @@ class Stream:
     """Every method may be called from any thread."""
 
     def __init__(
-        self, sessions: Sessions, slot: Slot, keeping: Keeping, look: Look, link: Connection | None = None
+        self, sessions: Sessions, slot: Slot, row_cache: RowCache, look: Look, link: Connection | None = None
     ) -> None:
         """`link` is the connection that a temporary slot belongs to: without it there is no slot."""
-        self._sessions, self._slot, self._keeping, self._link = sessions, slot, keeping, link
+        self._sessions, self._slot, self._row_cache, self._link = sessions, slot, row_cache, link
         self.moved = threading.Condition(threading.RLock())
         self._reading = self._closed = False
         self._stopping = 0  # who waits until nobody reads
         self._replication: Replication | None = None
         self._assembly = Assembly()
-        self._recent = Recent()
-        self.position = self._start = max(slot.since, keeping.position)
+        self._recent = RecentTransactions()
+        self.position = self._start = max(slot.since, row_cache.position)
         self._durable = self._committed = self._start
         self._queue = ItemQueue()
-        self.translation = Translation(keeping, look, self.position)
+        self.translation = Translation(row_cache, look, self.position)
 
     # For the one who takes changes
 
@@ -116,7 +116,7 @@ class Stream:
             self.wake()
             return True
 
-    def release(self, seen: Seen | None) -> None:
+    def release(self, seen: PgSnapshot | None) -> None:
         """Somebody has looked, with this snapshot; or there is nothing to look at."""
         with self.moved:
             if seen is None:
@@ -147,7 +147,7 @@ class Stream:
         with self.moved:
             self._queue.release(None)
             last = max(self.position, self.translation.shapes.reported, after) + 1
-            captures = list(self._keeping.captures.values())
+            captures = list(self._row_cache.captures.values())
             ends = [replace(self.translation.shapes.ended(capture, reason, last), lost=True) for capture in captures]
             self._queue.add(last, ends)
             return self.take(after, sys.maxsize)
@@ -158,21 +158,21 @@ class Stream:
         with self.moved:
             self._stop_reading()
             self._disconnect()
-            self._keeping.rewind()
-            self.position = self._start = max(self._slot.since, self._keeping.position)
+            self._row_cache.rewind()
+            self.position = self._start = max(self._slot.since, self._row_cache.position)
             self._committed = self._start
             self._queue.clear()
-            self.translation = Translation(self._keeping, self.translation.shapes.look, self.position)
+            self.translation = Translation(self._row_cache, self.translation.shapes.look, self.position)
 
     def settle(self, position: int) -> None:
         """The server may forget what we have settled: what is durable in the log alone, we shall ask for again. After a
         restart that is ahead of us: what was not read again yet cannot settle."""
         with self.moved:
-            self._keeping.settle(min(position, self.position))
-            self._durable = max(self._durable, self._keeping.position)
+            self._row_cache.settle(min(position, self.position))
+            self._durable = max(self._durable, self._row_cache.position)
             if self._replication is not None:
                 self._replication.acknowledge(self._durable)
-        self._keeping.tidy()
+        self._row_cache.tidy()
 
     # For whoever waits
 
@@ -190,7 +190,7 @@ class Stream:
                     self._read(left_s)
             return True
 
-    def place(self, seen: Seen, floor: int, nudge: Callable[[], None], timeout_s: float) -> int | None:
+    def place(self, seen: PgSnapshot, floor: int, nudge: Callable[[], None], timeout_s: float) -> int | None:
         """The position of a snapshot; None where another one must be taken."""
         if not self.follow(lambda: self.position >= seen.upto, _NUDGE_S):
             nudge()
@@ -262,8 +262,8 @@ class Stream:
     def _received(self, received: Received) -> None:
         try:
             for some in self._assembly.take_all(received.payloads):
-                if isinstance(some, Plain):
-                    self._commit_plain(some)
+                if isinstance(some, SimpleTransactions):
+                    self._commit_simple(some)
                 else:
                     self._commit_all(some)
         except BaseException:
@@ -273,44 +273,46 @@ class Stream:
         if self._replication is not None and self._committed <= self._durable:
             self._replication.pass_over(self.position)  # nothing of ours lies in between
 
-    def _commit_plain(self, plain: Plain) -> None:
+    def _commit_simple(self, simple: SimpleTransactions) -> None:
         """As columns, but for those transactions that must be read row by row."""
         try:
-            transactions = self.translation.columns(plain, self.position)
-        except Odd as odd:
-            self._commit_odd(plain, odd)
+            transactions = self.translation.columns(simple, self.position)
+        except NeedsRowWise as needed:
+            self._commit_row_wise(simple, needed)
             return
-        self._recent.extend(plain.positions.tolist(), plain.xids.tolist())
-        self.position = self._committed = max(self.position, int(plain.positions[-1]))
+        self._recent.extend(simple.positions.tolist(), simple.xids.tolist())
+        self.position = self._committed = max(self.position, int(simple.positions[-1]))
         self._queue.add_transactions(transactions)
 
-    def _commit_odd(self, plain: Plain, odd: Odd) -> None:
-        """Those that are not odd get another chance, in order, where they are still many."""
-        places = range(len(plain.positions))
-        for is_odd, group in groupby(places, lambda place: not odd.transactions or place in odd.transactions):
+    def _commit_row_wise(self, simple: SimpleTransactions, needed: NeedsRowWise) -> None:
+        """The others are read as columns again, in order, where they are still many."""
+        places = range(len(simple.positions))
+        for is_row_wise, group in groupby(
+            places, lambda place: not needed.transactions or place in needed.transactions
+        ):
             some = list(group)
-            part = plain.between(some[0], some[-1] + 1)
-            if is_odd or len(part.payloads) < PLAIN_MIN:
+            part = simple.between(some[0], some[-1] + 1)
+            if is_row_wise or len(part.payloads) < SIMPLE_MIN:
                 self._commit_all(Assembly().take_each(part.payloads))
             else:
-                self._commit_plain(part)
+                self._commit_simple(part)
 
-    def _commit_all(self, committed: Sequence[Committed]) -> None:
+    def _commit_all(self, committed: Sequence[CommittedTransaction]) -> None:
         are_many = sum(len(one.said) for one in committed) >= LOOK_AHEAD_MIN
         wanted = (place for one in committed for place in self.translation.places(one)) if are_many else ()
-        with self._keeping.looking_ahead(wanted):
+        with self._row_cache.looking_ahead(wanted):
             for one in committed:
                 self._commit(one)
 
-    def _commit(self, committed: Committed) -> None:
+    def _commit(self, committed: CommittedTransaction) -> None:
         if committed.position <= self.position:
             return
         items = self.translation.items(committed)
-        if any(isinstance(said, Emitted) and said.prefix == PREFIX for said in committed.said):
+        if any(isinstance(said, LogicalMessage) and said.prefix == PREFIX for said in committed.said):
             self.hold(committed.position)
         self._recent.add(committed.position, committed.xid)
         self.position = committed.position
-        if not all(isinstance(said, Emitted) and said.prefix != PREFIX for said in committed.said):
+        if not all(isinstance(said, LogicalMessage) and said.prefix != PREFIX for said in committed.said):
             self._committed = committed.position  # a nudge of ours need not be durable anywhere
         self._queue.add(committed.position, items)
 

@@ -23,7 +23,7 @@ from headwater.model.value import pack_any, to_array
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Moment, Params, Reads, Snapshot
 from headwater.sources.sqlite.captures import (
-    Capture,
+    TableCapture,
     active_capture,
     begin_capture,
     end_capture,
@@ -32,13 +32,13 @@ from headwater.sources.sqlite.captures import (
 )
 from headwater.sources.sqlite.change_table import note_redefined, remove_all
 from headwater.sources.sqlite.column_types import find_types, mixed_columns, prune
-from headwater.sources.sqlite.decode import Decoder, text_or_garbled
+from headwater.sources.sqlite.decode import LogDecoder, text_or_garbled
 from headwater.sources.sqlite.questions.guard import Relations
 from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, speaking
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
 from headwater.sources.sqlite.schema import (
-    Shape,
+    SqliteTable,
     capturable,
     declared_type,
     default_of,
@@ -49,14 +49,14 @@ from headwater.sources.sqlite.schema import (
 )
 from headwater.sources.sqlite.schema_changes import follow_table, outdated_captures, read_views
 from headwater.sources.sqlite.triggers import LOG
-from headwater.sources.writes import Writing
+from headwater.sources.writes import StatementTransactions
 
 PRUNE_ROWS_MIN = 4096  # fewer are not worth a transaction
 PRUNE_ROWS_MAX = 4096  # of one transaction: writers wait meanwhile
 _PROGRESS_STEPS = 10_000
 
 
-class SqliteOrigin(Writing):
+class SqliteBase(StatementTransactions):
     """The part of `Source` that needs only connections."""
 
     name: str
@@ -91,7 +91,7 @@ class SqliteOrigin(Writing):
             }
             return tuple(self._table(db, name, known.get(name)) for name in table_names(db))
 
-    def _table(self, db: sqlite3.Connection, name: str, capture: Capture | None) -> Table:
+    def _table(self, db: sqlite3.Connection, name: str, capture: TableCapture | None) -> Table:
         shape = read_shape(db, name)
         if capture is None or capture.shape.fields != shape.fields:
             return declared_table(shape)
@@ -113,13 +113,13 @@ class SqliteOrigin(Writing):
                 found = read_captures(db)[capture.id]
                 return found.table(mixed_columns(db, found, log_position(db)))
 
-    def _begun(self, table: str) -> Capture:
+    def _begun(self, table: str) -> TableCapture:
         with self._capturing, self._writing() as db:
             name = capturable(db, table).name
             self._follow(db, outdated_captures(db))
             return active_capture(db, name) or begin_capture(db, name)
 
-    def _settle(self, capture: Capture) -> None:
+    def _settle(self, capture: TableCapture) -> None:
         """Reads the whole table: the changes of others are followed meanwhile."""
         with self._reading() as db:
             types, since = find_types(db, capture)
@@ -127,7 +127,7 @@ class SqliteOrigin(Writing):
             replace_types(db, capture, types, since)
         self._stale = True
 
-    def _follow(self, db: sqlite3.Connection, outdated: Iterable[Capture]) -> None:
+    def _follow(self, db: sqlite3.Connection, outdated: Iterable[TableCapture]) -> None:
         """Inside a write transaction: brings captures up to date with their tables; notes where views are others."""
         for capture in outdated:
             follow_table(db, capture, self._verified)
@@ -196,10 +196,10 @@ class SqliteOrigin(Writing):
         with self._settling, self._capturing, self._writing() as db:
             return remove_all(db)
 
-    def _decoder(self, db: sqlite3.Connection, after: int) -> Decoder:
+    def _decoder(self, db: sqlite3.Connection, after: int) -> LogDecoder:
         """Reads on from a position, with the types as they were there."""
         self._refuse_backwards(after, log_position(db))
-        decoder = Decoder(after, {}, {})
+        decoder = LogDecoder(after, {}, {})
         if is_installed(db):
             self._refuse_pruned(db, after)
             self._load(db, decoder)
@@ -227,14 +227,14 @@ class SqliteOrigin(Writing):
                 "directory of its own, stop it: it removes what it has read",
             )
 
-    def _load(self, db: sqlite3.Connection, decoder: Decoder) -> None:
+    def _load(self, db: sqlite3.Connection, decoder: LogDecoder) -> None:
         """The captures there are by now. What the decoder has learned about their types, it knows better."""
         decoder.captures = read_captures(db)
         for id, capture in decoder.captures.items():
             if id not in decoder.mixed and capture.since is not None:
                 decoder.mixed[id] = mixed_columns(db, capture, decoder.position)
 
-    def _end_garbled(self, decoder: Decoder) -> None:
+    def _end_garbled(self, decoder: LogDecoder) -> None:
         """Takes the triggers off tables whose text cannot be read."""
         over = [id for id in decoder.garbled if not decoder.captures[id].over]
         if over:
@@ -320,7 +320,7 @@ def _interruptible(db: sqlite3.Connection, cancellation: Cancellation) -> Iterat
         db.set_progress_handler(None, 0)
 
 
-def declared_table(shape: Shape) -> Table:
+def declared_table(shape: SqliteTable) -> Table:
     """A table that is not captured yet, with the types of its declarations."""
     columns = tuple(
         Column(

@@ -14,18 +14,26 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any
 from headwater.sources.sqlite.change_table import TABLES, create, install, uninstall
 from headwater.sources.sqlite.questions.position import is_installed
-from headwater.sources.sqlite.schema import Field, Shape, Term, UniqueKey, capturable, declared_type, default_of
+from headwater.sources.sqlite.schema import (
+    KeyTerm,
+    SqliteColumn,
+    SqliteTable,
+    UniqueKey,
+    capturable,
+    declared_type,
+    default_of,
+)
 from headwater.sources.sqlite.triggers import LOG, NOTE_POSITION
 
 _SCHEMA_IDS = 1024  # of one capture: one more for each column that becomes mixed
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class TableCapture:
     """One table in one shape. Log rows up to `since` are older than `types`; None while the types are being found."""
 
     id: int
-    shape: Shape
+    shape: SqliteTable
     types: tuple[Type, ...]
     since: int | None
     over: bool
@@ -46,30 +54,32 @@ class Capture:
         return Table(self.shape.name, columns, key, self.id * _SCHEMA_IDS + len(mixed))
 
 
-def read_captures(db: sqlite3.Connection) -> dict[int, Capture]:
+def read_captures(db: sqlite3.Connection) -> dict[int, TableCapture]:
     if not is_installed(db):
         return {}
     rows = db.execute(f"SELECT id, shape, types, since, over FROM {TABLES}")
     return {
-        id: Capture(id, _shape(json.loads(shape)), tuple(map(Type, json.loads(types))), since, bool(over))
+        id: TableCapture(id, _shape(json.loads(shape)), tuple(map(Type, json.loads(types))), since, bool(over))
         for id, shape, types, since, over in rows
     }
 
 
-def active_capture(db: sqlite3.Connection, name: str) -> Capture | None:
+def active_capture(db: sqlite3.Connection, name: str) -> TableCapture | None:
     """The capture of a table that is not over."""
     found = (capture for capture in read_captures(db).values() if capture.shape.name == name and not capture.over)
     return next(found, None)
 
 
-def _shape(raw: dict[str, Any]) -> Shape:
-    fields = tuple(Field(**field) for field in raw.pop("fields"))
-    unique = tuple(UniqueKey(tuple(Term(**term) for term in key["terms"]), key["where"]) for key in raw.pop("unique"))
+def _shape(raw: dict[str, Any]) -> SqliteTable:
+    fields = tuple(SqliteColumn(**field) for field in raw.pop("fields"))
+    unique = tuple(
+        UniqueKey(tuple(KeyTerm(**term) for term in key["terms"]), key["where"]) for key in raw.pop("unique")
+    )
     places = {name: tuple(raw[name]) for name in ("key", "refers_to_itself")}
-    return Shape(**{**raw, **places, "fields": fields, "unique": unique})
+    return SqliteTable(**{**raw, **places, "fields": fields, "unique": unique})
 
 
-def begin_capture(db: sqlite3.Connection, name: str) -> Capture:
+def begin_capture(db: sqlite3.Connection, name: str) -> TableCapture:
     """Creates what is missing and puts triggers on the table. Its types are still to be found, by `column_types`."""
     shape = capturable(db, name)
     create(db, len(shape.fields))
@@ -79,25 +89,27 @@ def begin_capture(db: sqlite3.Connection, name: str) -> Capture:
     return capture
 
 
-def insert_capture(db: sqlite3.Connection, shape: Shape, types: tuple[Type, ...], since: int | None) -> Capture:
+def insert_capture(
+    db: sqlite3.Connection, shape: SqliteTable, types: tuple[Type, ...], since: int | None
+) -> TableCapture:
     values = (shape.name, json.dumps(asdict(shape)), json.dumps([type.value for type in types]), since)
     cursor = db.execute(f"INSERT INTO {TABLES}(name, shape, types, since, over) VALUES (?, ?, ?, ?, 0)", values)
     assert cursor.lastrowid is not None
-    return Capture(cursor.lastrowid, shape, types, since, False)
+    return TableCapture(cursor.lastrowid, shape, types, since, False)
 
 
-def replace_shape(db: sqlite3.Connection, capture: Capture, shape: Shape) -> None:
+def replace_shape(db: sqlite3.Connection, capture: TableCapture, shape: SqliteTable) -> None:
     """The table has other keys, indexes or triggers, and the same columns."""
     db.execute(f"UPDATE {TABLES} SET shape = ? WHERE id = ?", (json.dumps(asdict(shape)), capture.id))
     install(db, shape, capture.id)
 
 
-def replace_types(db: sqlite3.Connection, capture: Capture, types: tuple[Type, ...], since: int) -> None:
+def replace_types(db: sqlite3.Connection, capture: TableCapture, types: tuple[Type, ...], since: int) -> None:
     raw = json.dumps([type.value for type in types])
     db.execute(f"UPDATE {TABLES} SET types = ?, since = ? WHERE id = ?", (raw, since, capture.id))
 
 
-def end_capture(db: sqlite3.Connection, capture: Capture, reason: str) -> None:
+def end_capture(db: sqlite3.Connection, capture: TableCapture, reason: str) -> None:
     """Its table cannot be followed any more; the log says why."""
     db.execute(f"UPDATE {TABLES} SET over = 1 WHERE id = ?", (capture.id,))
     db.execute(f"INSERT INTO {LOG}(t, op, n0) VALUES (?, 'g', ?)", (capture.id, reason))

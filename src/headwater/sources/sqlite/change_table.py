@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from headwater.sources.sqlite.schema import OURS, Shape, quoted
+from headwater.sources.sqlite.schema import OURS, SqliteTable, quoted
 from headwater.sources.sqlite.triggers import LOG, NOTE_POSITION, POSITION, WATCHED, trigger_names, triggers
 
 TABLES = "_headwater_tables"
@@ -46,7 +46,7 @@ def _width(db: sqlite3.Connection) -> int:
     return (int(db.execute("SELECT count(*) FROM pragma_table_info(?)", (LOG,)).fetchone()[0]) - 3) // 2
 
 
-def install(db: sqlite3.Connection, shape: Shape, id: int) -> None:
+def install(db: sqlite3.Connection, shape: SqliteTable, id: int) -> None:
     """Puts the triggers of a capture on its table, behind all others that are there."""
     uninstall(db, id)
     for sql in triggers(shape, id).values():

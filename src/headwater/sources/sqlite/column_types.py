@@ -9,16 +9,16 @@ import sqlite3
 from collections.abc import Sequence
 
 from headwater.model.value import Type
-from headwater.sources.sqlite.captures import Capture, read_captures
+from headwater.sources.sqlite.captures import TableCapture, read_captures
 from headwater.sources.sqlite.change_table import MIXED
 from headwater.sources.sqlite.questions.position import log_position
-from headwater.sources.sqlite.schema import Field, Shape, declared_type, quoted
+from headwater.sources.sqlite.schema import SqliteColumn, SqliteTable, declared_type, quoted
 from headwater.sources.sqlite.triggers import LOG
 
 _SCAN_COLUMNS = 100
 
 
-def find_types(db: sqlite3.Connection, capture: Capture) -> tuple[tuple[Type, ...], int]:
+def find_types(db: sqlite3.Connection, capture: TableCapture) -> tuple[tuple[Type, ...], int]:
     """The types that hold for every value in the table and in the log so far. Reads only: it may take long."""
     upto = log_position(db)
     logged = _logged_types(db, capture.id, len(capture.types), 0, upto)
@@ -31,13 +31,13 @@ def find_types(db: sqlite3.Connection, capture: Capture) -> tuple[tuple[Type, ..
     return types, upto
 
 
-def mixed_columns(db: sqlite3.Connection, capture: Capture, upto: int) -> frozenset[int]:
+def mixed_columns(db: sqlite3.Connection, capture: TableCapture, upto: int) -> frozenset[int]:
     """The places of the columns that held another type than the capture's in some log row up to `upto`."""
     known = {place for (place,) in db.execute(f"SELECT c FROM {MIXED} WHERE t = ?", (capture.id,))}
     return frozenset(known) | _misfits(db, capture, capture.since or 0, upto)
 
 
-def _misfits(db: sqlite3.Connection, capture: Capture, after: int, upto: int) -> frozenset[int]:
+def _misfits(db: sqlite3.Connection, capture: TableCapture, after: int, upto: int) -> frozenset[int]:
     kinds = _logged_types(db, capture.id, len(capture.types), after, upto)
     return frozenset(
         place
@@ -51,7 +51,7 @@ def _logged_types(db: sqlite3.Connection, id: int, count: int, after: int, upto:
     return _types_in(db, source, [f"n{place}" for place in range(count)])
 
 
-def stored_types(db: sqlite3.Connection, shape: Shape, first: int) -> list[set[Type]]:
+def stored_types(db: sqlite3.Connection, shape: SqliteTable, first: int) -> list[set[Type]]:
     """The types that the values of the table's columns have, from the column `first` on."""
     fields = shape.fields[first:]
     loose = [quoted(field.name) for field in fields if not _is_held(field, shape.strict)]
@@ -74,7 +74,7 @@ def _types_in(db: sqlite3.Connection, source: str, values: Sequence[str]) -> lis
     return found
 
 
-def chosen_type(field: Field, strict: bool, found: set[Type]) -> Type:
+def chosen_type(field: SqliteColumn, strict: bool, found: set[Type]) -> Type:
     """The one type of all values; the declared one where there are none."""
     declared = declared_type(field)
     if _is_held(field, strict) or not found:
@@ -82,7 +82,7 @@ def chosen_type(field: Field, strict: bool, found: set[Type]) -> Type:
     return found.pop() if len(found) == 1 else Type.ANY
 
 
-def _is_held(field: Field, strict: bool) -> bool:
+def _is_held(field: SqliteColumn, strict: bool) -> bool:
     """SQLite itself holds the column to its type. What a generated column comes to, it does not check."""
     return strict and not field.generated
 

@@ -11,7 +11,7 @@ from headwater.model.change import Change, Transaction
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
 from headwater.sources.source import Item, Redefinition, SchemaChange
-from headwater.sources.sqlite.captures import Capture
+from headwater.sources.sqlite.captures import TableCapture
 from headwater.sources.sqlite.cascades import Cascades
 
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
@@ -19,24 +19,24 @@ LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
 _TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
 
 
-class Garbled(bytes):
+class UndecodableText(bytes):
     """Text that is not UTF-8. It cannot be passed on as text, and as a blob it would be another value."""
 
 
-def text_or_garbled(data: bytes) -> str | Garbled:
+def text_or_garbled(data: bytes) -> str | UndecodableText:
     """A `text_factory` for rows that the ordinary one refuses."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return Garbled(data)
+        return UndecodableText(data)
 
 
 @dataclass(slots=True)
-class Decoder:
+class LogDecoder:
     """Where the reading of the log stands. `garbled` collects captures that ended for what they hold, with reasons."""
 
     position: int
-    captures: Mapping[int, Capture]
+    captures: Mapping[int, TableCapture]
     mixed: dict[int, frozenset[int]]
     garbled: dict[int, str] = field(default_factory=dict)
     _tables: dict[int, Table] = field(default_factory=dict)
@@ -76,14 +76,14 @@ class Decoder:
         kept = tuple(change for change in cascades.changes if change.table not in ended)
         return [*items, Transaction(end, kept)] if kept else items
 
-    def _reported(self, row: LogRow) -> Capture | None:
+    def _reported(self, row: LogRow) -> TableCapture | None:
         """None for a row that is older than its capture's types, or that comes after the capture's end."""
         capture = self.captures.get(row[1])
         if capture is None or capture.since is None or row[0] <= capture.since or capture.id in self.garbled:
             return None
         return capture
 
-    def _change(self, capture: Capture, row: LogRow, items: list[Item]) -> Change | None:
+    def _change(self, capture: TableCapture, row: LogRow, items: list[Item]) -> Change | None:
         end = 3 + 2 * len(capture.types)
         old: Row | None = row[3:end:2] if row[2] != "i" else None
         new: Row | None = row[4:end:2] if row[2] != "d" else None
@@ -92,7 +92,7 @@ class Decoder:
                 items += self._widened(capture, image, odd)
         return None if capture.id in self.garbled else Change(capture.shape.name, old, new)
 
-    def _misfits(self, capture: Capture, image: Row) -> frozenset[int]:
+    def _misfits(self, capture: TableCapture, image: Row) -> frozenset[int]:
         """The columns whose values do not fit the type they have by now."""
         kinds = (capture.id, tuple(map(type, image)))
         found = self._checked.get(kinds)
@@ -100,14 +100,14 @@ class Decoder:
             found = self._checked[kinds] = frozenset(
                 place
                 for place, kind in enumerate(kinds[1])
-                if kind is Garbled or (kind in _TYPES and capture.types[place] not in (_TYPES[kind], Type.ANY))
+                if kind is UndecodableText or (kind in _TYPES and capture.types[place] not in (_TYPES[kind], Type.ANY))
             )
         return found and found - self.mixed.get(capture.id, frozenset())
 
-    def _widened(self, capture: Capture, image: Row, odd: frozenset[int]) -> list[Item]:
+    def _widened(self, capture: TableCapture, image: Row, odd: frozenset[int]) -> list[Item]:
         before = self.table(capture)
         names = ", ".join(capture.shape.names[place] for place in sorted(odd))
-        if any(type(image[place]) is Garbled for place in odd):
+        if any(type(image[place]) is UndecodableText for place in odd):
             reason = f"table {before.name} holds text that is not valid UTF-8, in {names}"
             self.garbled[capture.id] = reason
             return [SchemaChange(self.position, before, None, reason)]
@@ -134,7 +134,7 @@ class Decoder:
         reason = f"columns were added to table {capture.shape.name}"
         return [SchemaChange(seq, self.table(before), self.table(capture), reason)]
 
-    def table(self, capture: Capture) -> Table:
+    def table(self, capture: TableCapture) -> Table:
         if capture.id not in self._tables:
             self._tables[capture.id] = capture.table(self.mixed.get(capture.id, frozenset()))
         return self._tables[capture.id]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headwater.model.errors import HeadwaterError, SourceError
-from headwater.sources.doctor import EVERYTHING, Finding, Scope, State
+from headwater.sources.doctor import EVERYTHING, DoctorScope, Finding, Severity
 from headwater.sources.sqlite.captures import read_captures
 from headwater.sources.sqlite.questions.position import is_installed
 from headwater.sources.sqlite.questions.question import source_error
@@ -22,7 +22,7 @@ _WAITING_MAX = 1_000_000  # rows of our log: they go when a server takes them ov
 
 
 class SqliteDoctor:
-    def __init__(self, path: Path, scope: Scope = EVERYTHING) -> None:
+    def __init__(self, path: Path, scope: DoctorScope = EVERYTHING) -> None:
         self._path, self._scope = path.absolute(), scope
         if scope.role is not None:
             raise SourceError("SQLite has no roles", hint="leave out --role")
@@ -49,7 +49,7 @@ class SqliteDoctor:
         except sqlite3.Error as error:
             raise source_error(error, f"{self._path} cannot be read") from error
 
-    def mend(self, finding: Finding) -> None:
+    def apply_fix(self, finding: Finding) -> None:
         try:
             self._db.execute(finding.fix)
         except sqlite3.Error as error:
@@ -62,7 +62,7 @@ class SqliteDoctor:
         needed = f"SQLite {'.'.join(map(str, VERSION_MIN))} or later, in this Python"
         old = sqlite3.sqlite_version_info < VERSION_MIN
         then = "use a Python that was built with a newer one" if old else ""
-        yield Finding("version", needed, sqlite3.sqlite_version, State.BAD if old else State.FINE, then=then)
+        yield Finding("version", needed, sqlite3.sqlite_version, Severity.BAD if old else Severity.FINE, then=then)
 
     def _writable(self) -> Iterator[Finding]:
         """The directory too: a commit makes files beside the database."""
@@ -71,7 +71,7 @@ class SqliteDoctor:
                 yield Finding(subject, "writable, for our triggers and their log", "writable")
             else:
                 then = f"chmod u+w {path}"
-                yield Finding(subject, "writable, for our triggers and their log", "read-only", State.BAD, then=then)
+                yield Finding(subject, "writable, for our triggers and their log", "read-only", Severity.BAD, then=then)
 
     def _journal(self) -> Iterator[Finding]:
         (mode,) = self._db.execute("PRAGMA journal_mode").fetchone()
@@ -80,7 +80,7 @@ class SqliteDoctor:
             yield Finding("journal_mode", needed, mode)
         else:
             found = f"{mode}: commits that come close together are told as one"
-            yield Finding("journal_mode", needed, found, State.NOTE, "PRAGMA journal_mode = WAL")
+            yield Finding("journal_mode", needed, found, Severity.NOTE, "PRAGMA journal_mode = WAL")
 
     def _tables(self) -> Iterator[Finding]:
         names = list(self._scope.tables) or table_names(self._db)
@@ -93,7 +93,7 @@ class SqliteDoctor:
         try:
             capturable(self._db, name)
         except HeadwaterError as error:
-            state = State.BAD if self._scope.tables else State.NOTE
+            state = Severity.BAD if self._scope.tables else Severity.NOTE
             yield Finding(f"table {name}", "capturable", error.message, state, then=error.hint or "")
 
     def _triggers(self) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ class SqliteDoctor:
         if behind:
             found = f"behind the schema of {', '.join(sorted(behind))}"
             then = "start Headwater: it rebuilds them"
-            yield Finding("triggers", needed, found, State.NOTE, then=then)
+            yield Finding("triggers", needed, found, Severity.NOTE, then=then)
         elif living:
             yield Finding("triggers", needed, f"on {', '.join(sorted(living))}")
         else:
@@ -119,4 +119,4 @@ class SqliteDoctor:
             yield Finding(LOG, needed, f"{count} rows")
         else:
             then = "start Headwater, or headwater detach if it does not come back"
-            yield Finding(LOG, needed, f"{count} rows wait for a server", State.NOTE, then=then)
+            yield Finding(LOG, needed, f"{count} rows wait for a server", Severity.NOTE, then=then)

@@ -18,15 +18,15 @@ from typing import Any, Self
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params
-from headwater.sources.sqlite.base import SqliteOrigin, SqliteSnapshot, read_log, schema_version
-from headwater.sources.sqlite.decode import Decoder
+from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
+from headwater.sources.sqlite.decode import LogDecoder
 from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 
 _numbers = itertools.count(1)
 
 
-class MemorySource(SqliteOrigin):
+class MemorySource(SqliteBase):
     """One connection, used by one thread at a time."""
 
     address: str | None = None
@@ -37,7 +37,7 @@ class MemorySource(SqliteOrigin):
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._turn = threading.Condition(threading.RLock())
         self._ends: list[int] = []
-        self._decoding: Decoder | None = None
+        self._decoding: LogDecoder | None = None
         self._reported = 0
         self._closed = False
         self._holders = 1
@@ -57,7 +57,7 @@ class MemorySource(SqliteOrigin):
     def _news(self, after: int) -> bool:
         return log_position(self._db) > self._decoder_at(after).position
 
-    def _decoder_at(self, after: int) -> Decoder:
+    def _decoder_at(self, after: int) -> LogDecoder:
         now = self._decoding
         if now is None or not self._reported <= after <= now.position:
             now = self._decoding = self._decoder(self._db, after)
@@ -71,8 +71,8 @@ class MemorySource(SqliteOrigin):
         """All writes come through here, and are followed in their own transaction."""
         return self._schema_position
 
-    def snapshot(self, table: str, rows_max: int = 65536) -> LoadedSnapshot:
-        return LoadedSnapshot(SqliteSnapshot(self._reading(), table, rows_max))
+    def snapshot(self, table: str, rows_max: int = 65536) -> MemorySnapshot:
+        return MemorySnapshot(SqliteSnapshot(self._reading(), table, rows_max))
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:
@@ -165,7 +165,7 @@ class MemoryMoment:
         return answer if answer.position == self.position else None
 
 
-class LoadedSnapshot:
+class MemorySnapshot:
     """A table that was read in one go."""
 
     def __init__(self, snapshot: SqliteSnapshot) -> None:

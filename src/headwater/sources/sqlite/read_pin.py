@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from headwater.sources.sqlite.wal import Header, WalReader
+from headwater.sources.sqlite.wal import WalHeader, WalReader
 
 WAL_BYTES_MAX = 2 << 20  # less than the 1,000 pages at which every commit of a writer tries a checkpoint
 LET_GO_TRIES_S = 0.05
 FRAMES_TRIES, FRAMES_PAUSE_S = 200, 0.001
 
 
-class Pins:
+class ReadPins:
     """Belongs to one thread at a time."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], wal: WalReader) -> None:
         self._held, self._free, self._gate = connect(), connect(), connect()
         self._gate.execute("PRAGMA busy_timeout = 0")
         self._wal = wal
-        self._tried: tuple[Header | None, int] = (None, 0)  # the WAL and its size when it was last let go of
+        self._tried: tuple[WalHeader | None, int] = (None, 0)  # the WAL and its size when it was last let go of
         self._bytes_quiet = 0  # the WAL's size when it was last looked at
         self._bytes_settled = 0
 

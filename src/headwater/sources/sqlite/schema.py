@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SqliteColumn:
     """A column as SQLite describes it; `default` is the SQL text of its default.
 
     `declared` is empty for ANY in a STRICT table, which has no affinity, unlike ANY elsewhere."""
@@ -38,7 +38,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class KeyTerm:
     """A part of a unique key: a column by its place, or an expression by its SQL text."""
 
     column: int | None
@@ -50,12 +50,12 @@ class Term:
 class UniqueKey:
     """`where` is the predicate of a partial index."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[KeyTerm, ...]
     where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SqliteTable:
     """A table. `rowid` is a name its rowid answers to, None where it has none. `key` holds places of columns.
 
     `key` is empty for a primary key that may hold NULL: SQLite lets such rows repeat. `refers_to_itself`: the
@@ -63,7 +63,7 @@ class Shape:
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[SqliteColumn, ...]
     key: tuple[int, ...]
     unique: tuple[UniqueKey, ...]
     rowid: str | None
@@ -92,7 +92,7 @@ def kind_of(db: sqlite3.Connection, name: str) -> tuple[str, str] | None:
     return row
 
 
-def read_shape(db: sqlite3.Connection, name: str) -> Shape:
+def read_shape(db: sqlite3.Connection, name: str) -> SqliteTable:
     """The table as it is in the transaction that `db` is in."""
     without_rowid, strict = db.execute(
         "SELECT wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ?", (name,)
@@ -103,7 +103,7 @@ def read_shape(db: sqlite3.Connection, name: str) -> Shape:
     ).fetchall()
     collations = _collations(create, name, tuple(row[0] for row in rows))
     fields = tuple(
-        Field(column, _declared(declared, strict), bool(not_null), default, hidden in (2, 3), collation)
+        SqliteColumn(column, _declared(declared, strict), bool(not_null), default, hidden in (2, 3), collation)
         for (column, declared, not_null, default, _, hidden), collation in zip(rows, collations, strict=True)
     )
     primary = tuple(place for _, place in sorted((row[4], place) for place, row in enumerate(rows) if row[4]))
@@ -111,11 +111,13 @@ def read_shape(db: sqlite3.Connection, name: str) -> Shape:
     alias = bool(primary) and not without_rowid and all(origin != "pk" for _, origin, _ in indexes)
     unique = [_index_key(db, index, bool(partial), fields) for index, _, partial in sorted(indexes)]
     if alias:
-        unique.insert(0, UniqueKey((Term(primary[0], quoted(fields[primary[0]].name), "BINARY"),)))
+        unique.insert(0, UniqueKey((KeyTerm(primary[0], quoted(fields[primary[0]].name), "BINARY"),)))
     sure = bool(without_rowid) or alias or all(fields[place].not_null for place in primary)
     rowid = None if without_rowid else _rowid_name(fields)
     key = primary if sure else ()
-    return Shape(name, fields, key, tuple(unique), rowid, bool(strict), _refers_to_itself(db, name, fields, primary))
+    return SqliteTable(
+        name, fields, key, tuple(unique), rowid, bool(strict), _refers_to_itself(db, name, fields, primary)
+    )
 
 
 def _declared(word: str, strict: bool) -> str:
@@ -134,7 +136,7 @@ def affinity(declared: str) -> str:
     return "REAL" if any(part in word for part in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
 
 
-def declared_type(field: Field) -> Type:
+def declared_type(field: SqliteColumn) -> Type:
     """The type of a column that holds no value yet. Dates and the like are text by habit, booleans integers."""
     match affinity(field.declared):
         case "NUMERIC" if _TEXT_BY_HABIT.search(field.declared):
@@ -149,7 +151,7 @@ def declared_type(field: Field) -> Type:
             return Type(word.lower())
 
 
-def default_of(field: Field) -> Value:
+def default_of(field: SqliteColumn) -> Value:
     """What rows older than the column hold: SQLite allows only constants there."""
     if field.default is None or field.default.upper().startswith("CURRENT_"):
         return None
@@ -170,7 +172,7 @@ def _sql_of(db: sqlite3.Connection, name: str) -> str:
 
 
 def _refers_to_itself(
-    db: sqlite3.Connection, name: str, fields: tuple[Field, ...], primary: tuple[int, ...]
+    db: sqlite3.Connection, name: str, fields: tuple[SqliteColumn, ...], primary: tuple[int, ...]
 ) -> tuple[int, ...]:
     rows = db.execute(
         'SELECT "to" FROM pragma_foreign_key_list(?) WHERE lower("table") = lower(?) '
@@ -183,7 +185,7 @@ def _refers_to_itself(
     return tuple(place for place, field in enumerate(fields) if field.name.lower() in named)
 
 
-def _rowid_name(fields: tuple[Field, ...]) -> str | None:
+def _rowid_name(fields: tuple[SqliteColumn, ...]) -> str | None:
     taken = {field.name.lower() for field in fields}
     return next((name for name in _ROWID_NAMES if name not in taken), None)
 
@@ -211,11 +213,11 @@ def _collation(scratch: sqlite3.Connection, table: str, column: str) -> str:
     return str(found)
 
 
-def _index_key(db: sqlite3.Connection, index: str, partial: bool, fields: tuple[Field, ...]) -> UniqueKey:
+def _index_key(db: sqlite3.Connection, index: str, partial: bool, fields: tuple[SqliteColumn, ...]) -> UniqueKey:
     rows = db.execute("SELECT cid, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno", (index,)).fetchall()
     texts, where = ([], None) if all(cid >= 0 for cid, _ in rows) and not partial else _parsed_index(_sql_of(db, index))
     terms = tuple(
-        Term(cid, quoted(fields[cid].name), coll) if cid >= 0 else Term(None, texts[place], coll)
+        KeyTerm(cid, quoted(fields[cid].name), coll) if cid >= 0 else KeyTerm(None, texts[place], coll)
         for place, (cid, coll) in enumerate(rows)
     )
     return UniqueKey(terms, where)
@@ -264,7 +266,7 @@ def _bare_term(tokens: list[str]) -> str:
     return "".join(tokens[: words[-1] + 1]).strip()
 
 
-def capturable(db: sqlite3.Connection, name: str) -> Shape:
+def capturable(db: sqlite3.Connection, name: str) -> SqliteTable:
     """The shape of a table, or an error that says why it cannot be captured."""
     found = kind_of(db, name)
     if found is None:
@@ -284,7 +286,7 @@ def capturable(db: sqlite3.Connection, name: str) -> Shape:
     return shape
 
 
-def _refuse_loose_references(shape: Shape) -> None:
+def _refuse_loose_references(shape: SqliteTable) -> None:
     """Foreign-key actions of a table on itself are put in order by what they refer to, which must tell rows apart."""
     for place in shape.refers_to_itself:
         field = shape.fields[place]
@@ -296,7 +298,7 @@ def _refuse_loose_references(shape: Shape) -> None:
             )
 
 
-def estimate_rows(db: sqlite3.Connection, shape: Shape) -> int | None:
+def estimate_rows(db: sqlite3.Connection, shape: SqliteTable) -> int | None:
     """As many as there are rowids from the first to the last; where there are none, what ANALYZE has noted."""
     if shape.rowid is not None:
         span = f"SELECT (SELECT max({shape.rowid}) FROM {{0}}) - (SELECT min({shape.rowid}) FROM {{0}}) + 1"

@@ -8,21 +8,21 @@ from __future__ import annotations
 import sqlite3
 
 from headwater.model.value import Type
-from headwater.sources.sqlite.captures import Capture, end_capture, insert_capture, read_captures, replace_shape
+from headwater.sources.sqlite.captures import TableCapture, end_capture, insert_capture, read_captures, replace_shape
 from headwater.sources.sqlite.change_table import TABLES, create, install, uninstall
 from headwater.sources.sqlite.column_types import chosen_type, mixed_columns, stored_types
 from headwater.sources.sqlite.questions.position import log_position
-from headwater.sources.sqlite.schema import Shape, default_of, kind_of, quoted, read_shape
+from headwater.sources.sqlite.schema import SqliteTable, default_of, kind_of, quoted, read_shape
 from headwater.sources.sqlite.triggers import LOG, NOTE_POSITION, trigger_names, triggers
 
 
-def outdated_captures(db: sqlite3.Connection) -> list[Capture]:
+def outdated_captures(db: sqlite3.Connection) -> list[TableCapture]:
     """The captures whose tables have changed in a way that asks for `follow_table`."""
     living = [capture for capture in read_captures(db).values() if not capture.over]
     return [capture for capture in living if not _up_to_date(db, capture)]
 
 
-def follow_table(db: sqlite3.Connection, capture: Capture, verified: int) -> None:
+def follow_table(db: sqlite3.Connection, capture: TableCapture, verified: int) -> None:
     """Brings a capture up to date with its table, or ends it. Until `verified` it is known to have been."""
     shape = _present(db, capture)
     if isinstance(shape, str):
@@ -42,11 +42,11 @@ def read_views(db: sqlite3.Connection) -> dict[str, str]:
     return dict(db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetchall())
 
 
-def _up_to_date(db: sqlite3.Connection, capture: Capture) -> bool:
+def _up_to_date(db: sqlite3.Connection, capture: TableCapture) -> bool:
     return _present(db, capture) == capture.shape and not _shadowed(db, capture)
 
 
-def _present(db: sqlite3.Connection, capture: Capture) -> Shape | str:
+def _present(db: sqlite3.Connection, capture: TableCapture) -> SqliteTable | str:
     """The table as it is now; or the reason why it is not the one that was captured."""
     name = capture.shape.name
     on = _trigger_tables(db, capture)
@@ -63,14 +63,14 @@ def _present(db: sqlite3.Connection, capture: Capture) -> Shape | str:
     return shape if shape.key == capture.shape.key else f"table {name} has another primary key"
 
 
-def _trigger_tables(db: sqlite3.Connection, capture: Capture) -> list[str]:
+def _trigger_tables(db: sqlite3.Connection, capture: TableCapture) -> list[str]:
     names = trigger_names(capture.id)
     marks = ", ".join("?" * len(names))
     rows = db.execute(f"SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger' AND name IN ({marks})", names)
     return [table for (table,) in rows]
 
 
-def _shadowed(db: sqlite3.Connection, capture: Capture) -> bool:
+def _shadowed(db: sqlite3.Connection, capture: TableCapture) -> bool:
     """Another trigger of the table is newer than ours and fires first."""
     rows = db.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? ORDER BY rowid", (capture.shape.name,)
@@ -79,12 +79,12 @@ def _shadowed(db: sqlite3.Connection, capture: Capture) -> bool:
     return sorted(ours) != ours
 
 
-def _written(db: sqlite3.Connection, capture: Capture, verified: int) -> bool:
+def _written(db: sqlite3.Connection, capture: TableCapture, verified: int) -> bool:
     sql = f"SELECT 1 FROM {LOG} WHERE t = ? AND seq > ? AND op IN ('i', 'u', 'c') LIMIT 1"
     return db.execute(sql, (capture.id, verified)).fetchone() is not None
 
 
-def _extend(db: sqlite3.Connection, old: Capture, shape: Shape) -> None:
+def _extend(db: sqlite3.Connection, old: TableCapture, shape: SqliteTable) -> None:
     """A new capture with the added columns. Rows older than the columns hold their defaults; for those that hold
     something else by now, because they were written before we noticed, an update is logged."""
     first = len(old.shape.fields)
@@ -104,7 +104,7 @@ def _extend(db: sqlite3.Connection, old: Capture, shape: Shape) -> None:
     db.execute(NOTE_POSITION)
 
 
-def _log_added(db: sqlite3.Connection, capture: Capture, first: int) -> None:
+def _log_added(db: sqlite3.Connection, capture: TableCapture, first: int) -> None:
     fields = capture.shape.fields
     defaults = [default_of(field) for field in fields[first:]]
     names = [quoted(field.name) for field in fields]

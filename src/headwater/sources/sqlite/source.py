@@ -23,14 +23,14 @@ from headwater.fs.doorbell import Doorbell
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
-from headwater.sources.sqlite.base import SqliteOrigin, SqliteSnapshot, read_log, schema_version
+from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite.boundaries import Boundaries
-from headwater.sources.sqlite.decode import Decoder
-from headwater.sources.sqlite.questions.pool import Pool, Process
+from headwater.sources.sqlite.decode import LogDecoder
+from headwater.sources.sqlite.questions.pool import QuestionProcess, QuestionProcesses
 from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import source_error
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
-from headwater.sources.sqlite.read_pin import Pins
+from headwater.sources.sqlite.read_pin import ReadPins
 from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 from headwater.sources.sqlite.triggers import POSITION
 from headwater.sources.sqlite.wal import WalReader
@@ -47,7 +47,7 @@ _MERGED = (
 )
 
 
-class SqliteSource(SqliteOrigin):
+class SqliteSource(SqliteBase):
     """`changes` belongs to one thread; everything else may be called from any."""
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class SqliteSource(SqliteOrigin):
         digest = hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()
         self.name = f"{self.path.stem}-{digest}"
         self._readers: list[sqlite3.Connection] = []
-        self.questions = Pool(self.path)
+        self.questions = QuestionProcesses(self.path)
         self._writer_lock = threading.RLock()
         self._polling, self._listening = threading.Lock(), threading.Lock()
         self._closed = False
@@ -66,11 +66,11 @@ class SqliteSource(SqliteOrigin):
         self._views = read_views(self._writer)
         name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
-        self._pins = Pins(self._connect, self._wal)
+        self._pins = ReadPins(self._connect, self._wal)
         self._watch = self._connect()
         self._bell = Doorbell(self._wal.path, self.path)
         self._boundaries = Boundaries()
-        self._decoding: Decoder | None = None
+        self._decoding: LogDecoder | None = None
         self._reported = 0
         self._tick_at_s = 0.0
         self._is_first_look = True
@@ -151,7 +151,7 @@ class SqliteSource(SqliteOrigin):
                 self._note_merged(decoder.position, upto)
             return self._decoded(db, decoder, upto) if upto > decoder.position else []
 
-    def _decoder_at(self, db: sqlite3.Connection, after: int) -> Decoder:
+    def _decoder_at(self, db: sqlite3.Connection, after: int) -> LogDecoder:
         """The decoder that stands at `after`, or further on where nothing was reported in between."""
         now = self._decoding
         if now is None or not self._reported <= after <= now.position:
@@ -162,7 +162,7 @@ class SqliteSource(SqliteOrigin):
         self._stale = any(capture.since is None for capture in now.captures.values())
         return now
 
-    def _decoded(self, db: sqlite3.Connection, decoder: Decoder, upto: int) -> list[Item]:
+    def _decoded(self, db: sqlite3.Connection, decoder: LogDecoder, upto: int) -> list[Item]:
         """The WAL tells where transactions end. Where it does not, they are merged up to what is visible."""
         self._wal.read()
         if not self._wal.ends(upto - 1, upto):
@@ -354,7 +354,7 @@ class SqliteSource(SqliteOrigin):
 class SqliteMoment:
     """A read transaction in a process of its own."""
 
-    process: Process
+    process: QuestionProcess
     position: int
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:

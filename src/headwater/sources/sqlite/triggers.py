@@ -20,7 +20,7 @@ AFTER trigger goes on to update the row.
 from __future__ import annotations
 
 from headwater.sources.sqlite.questions.position import LOG as LOG
-from headwater.sources.sqlite.schema import Field, Shape, Term, UniqueKey, quoted
+from headwater.sources.sqlite.schema import KeyTerm, SqliteColumn, SqliteTable, UniqueKey, quoted
 
 WATCHED = "_headwater_replaced"
 POSITION = "_headwater_position"
@@ -43,7 +43,7 @@ def trigger_names(capture: int) -> tuple[str, ...]:
     return tuple(f"_headwater_{capture}_{kind}" for kind in _EVENTS)
 
 
-def triggers(shape: Shape, capture: int) -> dict[str, str]:
+def triggers(shape: SqliteTable, capture: int) -> dict[str, str]:
     """The CREATE TRIGGER statements by name. A table without unique keys needs no BEFORE triggers."""
     bodies = _bodies_with_keys(shape, capture) if shape.unique else _bodies(shape, capture)
     return {name: _trigger(shape, name, *bodies[kind]) for kind, name in _named(capture) if kind in bodies}
@@ -53,7 +53,7 @@ def _named(capture: int) -> list[tuple[str, str]]:
     return list(zip(_EVENTS, trigger_names(capture), strict=True))
 
 
-def _trigger(shape: Shape, name: str, *statements: str) -> str:
+def _trigger(shape: SqliteTable, name: str, *statements: str) -> str:
     event = _EVENTS[name[-2:]]
     when = _key_changes(shape) if name.endswith("bu") else ""
     statements = statements if name.endswith("bd") else (*statements, NOTE_POSITION)
@@ -62,11 +62,11 @@ def _trigger(shape: Shape, name: str, *statements: str) -> str:
     )
 
 
-def _bodies(shape: Shape, capture: int) -> dict[str, list[str]]:
+def _bodies(shape: SqliteTable, capture: int) -> dict[str, list[str]]:
     return {"ai": [_inserted(shape, capture)], "au": [_updated(shape, capture)], "ad": [_deleted(shape, capture)]}
 
 
-def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
+def _bodies_with_keys(shape: SqliteTable, capture: int) -> dict[str, list[str]]:
     """Where a row is updated or deleted in the open, its watch is suspended (`k` is negative) or ended before: foreign
     keys of the table to itself run our triggers while the row is gone but its own AFTER trigger is still to come.
     """
@@ -94,15 +94,15 @@ def _bodies_with_keys(shape: Shape, capture: int) -> dict[str, list[str]]:
 # What is logged
 
 
-def _inserted(shape: Shape, capture: int) -> str:
+def _inserted(shape: SqliteTable, capture: int) -> str:
     return f"INSERT INTO {LOG}(t, op, {_places(shape, 'n')}) VALUES ({capture}, 'i', {_values(shape, 'NEW')})"
 
 
-def _deleted(shape: Shape, capture: int) -> str:
+def _deleted(shape: SqliteTable, capture: int) -> str:
     return f"INSERT INTO {LOG}(t, op, {_places(shape, 'o')}) VALUES ({capture}, 'd', {_values(shape, 'OLD')})"
 
 
-def _updated(shape: Shape, capture: int) -> str:
+def _updated(shape: SqliteTable, capture: int) -> str:
     op = f"CASE WHEN {_cascaded(shape)} THEN 'c' ELSE 'u' END" if shape.refers_to_itself else "'u'"
     return (
         f"INSERT INTO {LOG}(t, op, {_places(shape, 'o')}, {_places(shape, 'n')}) "
@@ -110,7 +110,7 @@ def _updated(shape: Shape, capture: int) -> str:
     )
 
 
-def _log_replaced(shape: Shape, capture: int, gone: str) -> list[str]:
+def _log_replaced(shape: SqliteTable, capture: int, gone: str) -> list[str]:
     where = f"{WATCHED}.t = {capture} AND {gone}"
     places = _places(shape, "o")
     return [
@@ -122,7 +122,7 @@ def _log_replaced(shape: Shape, capture: int, gone: str) -> list[str]:
 # Who is watched
 
 
-def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
+def _watch(shape: SqliteTable, capture: int, updated: str) -> list[str]:
     """Every row that has a unique key of NEW, but for the one being updated. A row is watched once, from now on."""
     statements = [_watch_key(shape, capture, number, updated) for number in range(len(shape.unique))]
     same = " AND ".join(f"w.o{place} IS {WATCHED}.o{place}" for place in range(len(shape.fields)))
@@ -136,7 +136,7 @@ def _watch(shape: Shape, capture: int, updated: str) -> list[str]:
     ]
 
 
-def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
+def _watch_key(shape: SqliteTable, capture: int, number: int, updated: str) -> str:
     other = f" AND NOT ({_is_row(shape, updated)})" if updated else ""
     return (
         f"INSERT INTO {WATCHED}(t, k, r, {_places(shape, 'o')}) "
@@ -145,13 +145,13 @@ def _watch_key(shape: Shape, capture: int, number: int, updated: str) -> str:
     )
 
 
-def _gone(shape: Shape, beside: str) -> str:
+def _gone(shape: SqliteTable, beside: str) -> str:
     """No row has the watched row's key any more; or only the row `beside` has, which took its place."""
     cases = " ".join(f"WHEN {number} THEN {_missing(shape, key, beside)}" for number, key in enumerate(shape.unique))
     return f"CASE {WATCHED}.k {cases} END"
 
 
-def _missing(shape: Shape, key: UniqueKey, beside: str) -> str:
+def _missing(shape: SqliteTable, key: UniqueKey, beside: str) -> str:
     other = f" AND NOT ({_is_row(shape, beside)})" if beside else ""
     return f"NOT EXISTS (SELECT 1 FROM {quoted(shape.name)} AS r WHERE {_conflict(shape, key, WATCHED)}{other})"
 
@@ -159,17 +159,17 @@ def _missing(shape: Shape, key: UniqueKey, beside: str) -> str:
 # Comparing rows. `r` is a row of the table.
 
 
-def _conflict(shape: Shape, key: UniqueKey, record: str) -> str:
+def _conflict(shape: SqliteTable, key: UniqueKey, record: str) -> str:
     """The row `r` and the record have the same unique key."""
     terms = [f"{_term(term)} COLLATE {quoted(term.collation)} = {_of(shape, term, record)}" for term in key.terms]
     return " AND ".join(terms + ([f"({key.where})"] if key.where else []))
 
 
-def _term(term: Term) -> str:
+def _term(term: KeyTerm) -> str:
     return f"({term.sql})" if term.column is None else f"r.{term.sql}"
 
 
-def _of(shape: Shape, term: Term, record: str) -> str:
+def _of(shape: SqliteTable, term: KeyTerm, record: str) -> str:
     """The record's value of the term. Bare names in an expression find the record, for it is all there is in scope."""
     if term.column is not None:
         return _value(shape, term.column, record)
@@ -177,20 +177,20 @@ def _of(shape: Shape, term: Term, record: str) -> str:
     return f"(SELECT {term.sql} FROM (SELECT {names}))"
 
 
-def _value(shape: Shape, place: int, record: str) -> str:
+def _value(shape: SqliteTable, place: int, record: str) -> str:
     field = shape.fields[place]
     if record == WATCHED:
         return f"{WATCHED}.o{place}"
     return _or_default(field) if record == "NEW" else f"{record}.{quoted(field.name)}"
 
 
-def _or_default(field: Field) -> str:
+def _or_default(field: SqliteColumn) -> str:
     """REPLACE puts the default where NOT NULL finds a NULL, but only after the BEFORE triggers."""
     new = f"NEW.{quoted(field.name)}"
     return f"ifnull({new}, {field.default})" if field.not_null and field.default is not None else new
 
 
-def _is_row(shape: Shape, record: str) -> str:
+def _is_row(shape: SqliteTable, record: str) -> str:
     """`r` is the very row of the record."""
     if shape.rowid is not None:
         return f"r.{shape.rowid} = {record}.{shape.rowid}"
@@ -198,7 +198,7 @@ def _is_row(shape: Shape, record: str) -> str:
     return " AND ".join(f"r.{name} COLLATE BINARY IS {record}.{name}" for name in names)
 
 
-def _cascaded(shape: Shape) -> str:
+def _cascaded(shape: SqliteTable) -> str:
     """The row has been updated by its own cascade, and NEW is older than that."""
     if not shape.refers_to_itself:
         return "0"
@@ -206,13 +206,13 @@ def _cascaded(shape: Shape) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {quoted(shape.name)} AS r WHERE {_is_row(shape, 'NEW')} AND {same})"
 
 
-def _watched_as(shape: Shape, capture: int, record: str) -> str:
+def _watched_as(shape: SqliteTable, capture: int, record: str) -> str:
     values = [f"{WATCHED}.o{place} IS {record}.{quoted(name)}" for place, name in enumerate(shape.names)]
     rowid = [f"({WATCHED}.r IS NULL OR {WATCHED}.r = {record}.{shape.rowid})"] if shape.rowid else []
     return " AND ".join([f"{WATCHED}.t = {capture}", *rowid, *values])
 
 
-def _key_changes(shape: Shape) -> str:
+def _key_changes(shape: SqliteTable) -> str:
     """An update that leaves all unique keys as they are conflicts with nothing."""
     if any(key.where or any(term.column is None for term in key.terms) for key in shape.unique):
         return ""
@@ -220,14 +220,14 @@ def _key_changes(shape: Shape) -> str:
     return f"WHEN NOT ({' AND '.join(f'OLD.{name} COLLATE BINARY IS NEW.{name}' for name in columns)}) "
 
 
-def _places(shape: Shape, prefix: str) -> str:
+def _places(shape: SqliteTable, prefix: str) -> str:
     return ", ".join(f"{prefix}{place}" for place in range(len(shape.fields)))
 
 
-def _values(shape: Shape, record: str) -> str:
+def _values(shape: SqliteTable, record: str) -> str:
     return ", ".join(f"{record}.{quoted(name)}" for name in shape.names)
 
 
-def _images(shape: Shape) -> str:
+def _images(shape: SqliteTable) -> str:
     rowid = [f"r = CASE WHEN r IS NULL THEN NULL ELSE NEW.{shape.rowid} END"] if shape.rowid else []
     return ", ".join(rowid + [f"o{place} = NEW.{quoted(name)}" for place, name in enumerate(shape.names)])

@@ -36,7 +36,7 @@ Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class WalHeader:
     """`checksum` is what the first frame's checksum starts from."""
 
     page_bytes: int
@@ -50,7 +50,7 @@ class Header:
 
 
 @lru_cache(maxsize=4)
-def parse_header(data: bytes) -> Header | None:
+def parse_header(data: bytes) -> WalHeader | None:
     """None for anything that is not a whole and valid header."""
     if len(data) < HEADER_BYTES:
         return None
@@ -63,7 +63,7 @@ def parse_header(data: bytes) -> Header | None:
     found = checksums(np.frombuffer(data[:24], _words(big_endian)).reshape(1, 6), np.zeros((1, 2), np.uint32))[0]
     if (int(found[0]), int(found[1])) != (sum1, sum2):
         return None
-    return Header(page_bytes, (salt1, salt2), (sum1, sum2), big_endian)
+    return WalHeader(page_bytes, (salt1, salt2), (sum1, sum2), big_endian)
 
 
 def checksums(words: Words, before: Words) -> Words:
@@ -93,7 +93,7 @@ def _words(big_endian: bool) -> np.dtype[np.uint32]:
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class WalCommits:
     """What a stretch of frames holds: frames up to the last commit, its checksum, and the seqs told on the way."""
 
     frames: int
@@ -102,24 +102,26 @@ class Commits:
     whole: bool  # every frame read is valid, so there may be more
 
 
-def read_commits(data: bytes, header: Header, checksum: tuple[int, int], name: bytes, trusted: int = 0) -> Commits:
+def read_commits(
+    data: bytes, header: WalHeader, checksum: tuple[int, int], name: bytes, trusted: int = 0
+) -> WalCommits:
     """Reads whole frames; `checksum` is that of the frame before. `name` marks the row of the position, in the encoding
     of the file. So many frames as are `trusted` need no checksum."""
     count = len(data) // header.frame_bytes
     if not count:
-        return Commits(0, checksum, [], False)
+        return WalCommits(0, checksum, [], False)
     frames = np.frombuffer(data, np.uint8, count * header.frame_bytes).reshape(count, header.frame_bytes)
     heads = np.frombuffer(frames[:, :FRAME_BYTES].tobytes(), ">u4").reshape(count, 6).astype(np.uint32)
     valid = max(_valid(frames, heads, header, checksum), min(trusted, count))
     commits = np.flatnonzero(heads[:valid, 1])
     if not len(commits):
-        return Commits(0, checksum, [], valid == count)
+        return WalCommits(0, checksum, [], valid == count)
     last = int(commits[-1])
     seqs = _seqs(data, header, commits.tolist(), name)
-    return Commits(last + 1, (int(heads[last, 4]), int(heads[last, 5])), seqs, valid == count)
+    return WalCommits(last + 1, (int(heads[last, 4]), int(heads[last, 5])), seqs, valid == count)
 
 
-def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: Header, checksum: tuple[int, int]) -> int:
+def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: WalHeader, checksum: tuple[int, int]) -> int:
     """How many frames from the start belong to this WAL.
 
     In some versions of SQLite (3.40 is one) a savepoint that is rolled back after the cache spilled leaves frames with
@@ -142,7 +144,7 @@ def _first(flags: npt.NDArray[np.bool_]) -> int:
     return int(np.argmax(flags)) if flags.any() else len(flags)
 
 
-def _seqs(data: bytes, header: Header, commits: list[int], name: bytes) -> list[int]:
+def _seqs(data: bytes, header: WalHeader, commits: list[int], name: bytes) -> list[int]:
     """The last seq of each commit that tells one. Of a page that was written more than once the last frame counts: the
     others may have spilled from a savepoint that was rolled back. Of several pages the greatest counts: the others can
     only be copies of the table."""
@@ -156,7 +158,7 @@ def _seqs(data: bytes, header: Header, commits: list[int], name: bytes) -> list[
     return [max(found[commit].values()) for commit in sorted(found)]
 
 
-def _frames_with(data: bytes, header: Header, end: int, name: bytes) -> list[int]:
+def _frames_with(data: bytes, header: WalHeader, end: int, name: bytes) -> list[int]:
     frames: list[int] = []
     at = data.find(name, 0, end)
     while at >= 0:
@@ -204,7 +206,7 @@ def _varint(page: bytes, at: int) -> tuple[int, int]:
     return number << 8 | page[at + 8] if at + 8 < len(page) else 0, at + 9
 
 
-def left_seqs(data: bytes, header: Header, name: bytes) -> list[int]:
+def left_seqs(data: bytes, header: WalHeader, name: bytes) -> list[int]:
     """The seqs told by commits of the WAL before this one, in the frames that it has not written over. The first of
     those proves nothing; each other is proved by the checksum of the one before it."""
     before = (header.salts[0] - 1) % (1 << 32)
@@ -217,7 +219,7 @@ def left_seqs(data: bytes, header: Header, name: bytes) -> list[int]:
         int.from_bytes(data[start + 16 : start + 20], "big"),
         int.from_bytes(data[start + 20 : start + 24], "big"),
     )
-    old = Header(header.page_bytes, salts, checksum, header.big_endian)
+    old = WalHeader(header.page_bytes, salts, checksum, header.big_endian)
     return read_commits(data[start + header.frame_bytes :], old, checksum, name).seqs
 
 
@@ -226,7 +228,7 @@ class WalReader:
 
     def __init__(self, path: Path, name: bytes) -> None:
         self.path, self.name = path, name
-        self.header: Header | None = None
+        self.header: WalHeader | None = None
         self._file = Standing(path)
         self._frames, self._checksum = 0, (0, 0)
         self._seqs: list[int] = []
@@ -270,12 +272,12 @@ class WalReader:
         if first:
             self._read_left(file, header)
 
-    def _read_left(self, file: int, header: Header) -> None:
+    def _read_left(self, file: int, header: WalHeader) -> None:
         """What is left of the WAL before."""
         data = os.pread(file, LEFT_BYTES_MAX, HEADER_BYTES + self._frames * header.frame_bytes)
         self._seqs = sorted({*left_seqs(data, header, self.name), *self._seqs})
 
-    def _read_stretch(self, file: int, header: Header, wanted: int, trusted: int) -> bool:
+    def _read_stretch(self, file: int, header: WalHeader, wanted: int, trusted: int) -> bool:
         """Reads up to `wanted` frames, or as many as the next transaction has. False where the valid frames end."""
         start = HEADER_BYTES + self._frames * header.frame_bytes
         data = os.pread(file, wanted * header.frame_bytes, start)

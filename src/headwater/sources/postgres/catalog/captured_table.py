@@ -14,18 +14,18 @@ from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.tagged_bytes import storable
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
-from headwater.sources.postgres.catalog.tables import Shape
-from headwater.sources.postgres.catalog.validity import Grounds
+from headwater.sources.postgres.catalog.tables import PostgresTable
+from headwater.sources.postgres.catalog.validity import CacheValidity
 
 _encode = msgspec.msgpack.Encoder().encode
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, bytes})  # where equal values look the same
 
 
-class Captured(msgspec.Struct, frozen=True):
+class CapturedTable(msgspec.Struct, frozen=True, rename={"validity": "grounds"}):
     """A table in one shape. `types` are oids, by column; changes up to `since` are in its rows already.
 
     `identity` are the places of the columns that tell one row from another; all of them where there is no key.
-    `parts` and `grounds` are as in `Shape`.
+    `parts` and `validity` are as in `PostgresTable`; on disk, `validity` is called `grounds`.
     """
 
     oid: int
@@ -34,7 +34,7 @@ class Captured(msgspec.Struct, frozen=True):
     identity: tuple[int, ...]
     since: int
     parts: frozenset[int] = frozenset()
-    grounds: Grounds = Grounds()
+    validity: CacheValidity = CacheValidity()
 
     def named(self, row: Row) -> list[Value]:
         """The values that tell the row from others."""
@@ -58,7 +58,7 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Held:
+class CachedRow:
     """What is under a key, and never changed. A row without a key of its own may be there several times; none is left
     where `count` is 0, and then only what names the row is sure."""
 
@@ -66,21 +66,21 @@ class Held:
     count: int
 
 
-def capture_of(shape: Shape, position: int) -> Captured:
+def capture_of(shape: PostgresTable, position: int) -> CapturedTable:
     """The table as it is at the position."""
     table = shape.table(schema_id=position)
     identity = shape.identity_columns if shape.identity != "f" else shape.key
     places = tuple(table.index(name) for name in identity or table.names)
     types = tuple(field.type for field in shape.sent)
-    return Captured(shape.oid, table, types, places, position, shape.parts, shape.grounds)
+    return CapturedTable(shape.oid, table, types, places, position, shape.parts, shape.validity)
 
 
-def has_shape(capture: Captured, shape: Shape) -> bool:
+def has_shape(capture: CapturedTable, shape: PostgresTable) -> bool:
     """Whether its columns, by name and type, are those of the shape."""
     return capture.table.names == tuple(field.name for field in shape.sent) and capture.types == tuple(
         field.type for field in shape.sent
     )
 
 
-def as_known(shape: Shape, capture: Captured | None) -> Table:
+def as_known(shape: PostgresTable, capture: CapturedTable | None) -> Table:
     return capture.table if capture is not None and has_shape(capture, shape) else shape.table()

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.model.schema import Table
-from headwater.sources.postgres.catalog.captured_table import Captured
-from headwater.sources.postgres.catalog.tables import Field, Shape
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
+from headwater.sources.postgres.catalog.tables import PostgresColumn, PostgresTable
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class TableDescription:
     """A table as the stream or the catalog has it: its columns, and those that its old images have."""
 
     name: str
@@ -20,7 +20,7 @@ class Now:
     identity: Sequence[str]
 
 
-def misfit(capture: Captured, now: Now, shape: Shape | None) -> str | None:
+def misfit(capture: CapturedTable, now: TableDescription, shape: PostgresTable | None) -> str | None:
     """Why what we keep of a table cannot go on as the table is now; columns may have been added behind its own. While
     it has no replica identity only inserts can come: to end it then is for `Watch`, which also unpublishes it."""
     table, width = capture.table, len(capture.table.columns)
@@ -35,7 +35,7 @@ def misfit(capture: Captured, now: Now, shape: Shape | None) -> str | None:
     return None
 
 
-def unsure(field: Field | None) -> bool:
+def unsure(field: PostgresColumn | None) -> bool:
     """Of a column of a table that was rewritten: its older rows may hold anything."""
     return field is None or (field.has_default and not field.has_missing)
 

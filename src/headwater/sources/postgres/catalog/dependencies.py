@@ -50,7 +50,7 @@ _READERS = ("pg_", "has_", "query_to_xml", "table_to_xml", "schema_to_xml", "dat
 
 
 def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], int]:
-    """The types of its parameters and the number of its columns; `SqlError` in the origin's words where it will not."""
+    """The types of its parameters and the number of its columns; `SqlError` in the server's words where it refuses."""
     _read(db, f"PREPARE {_PREPARED} AS ", sql, sql)
     with speaking(sql):
         row = db.execute(
@@ -71,7 +71,7 @@ def _described(db: Connection) -> int:
 
 
 def _read(db: Connection, before: str, query: str, sql: str) -> None:
-    """Lets the origin read a query behind some words of ours. The place of an error is that in the user's `sql`."""
+    """Lets the server read a query behind some words of ours. The place of an error is that in the user's `sql`."""
     try:
         alone(db, before + query)
     except SqlError as error:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.validity import TYPES, VALUES
 from headwater.sources.postgres.server.connections import Connection
 
@@ -49,7 +49,7 @@ class Fingerprint:
 
 
 def read_fingerprint(
-    db: Connection, captures: Collection[Captured], publication: str, with_definitions: bool
+    db: Connection, captures: Collection[CapturedTable], publication: str, with_definitions: bool
 ) -> tuple[Fingerprint, str]:
     """And where the log stands, not earlier than that: in one question."""
     made = _MADE if any(type >= _USERS for one in captures for type in one.types) else ""

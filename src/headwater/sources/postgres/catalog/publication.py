@@ -1,4 +1,4 @@
-"""What we keep at the origin: one publication and one replication slot, both named after the data directory; and an
+"""What we create in the database: one publication and one replication slot, both named after the data directory; and an
 event trigger where we may.
 
 A table is published only if it has a replica identity, and its rows are read only once nobody writes to it any more who
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.event_trigger import announce, unannounce
-from headwater.sources.postgres.catalog.tables import OURS, Shape, qualified, quoted
+from headwater.sources.postgres.catalog.tables import OURS, PostgresTable, qualified, quoted
 from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.lsn import parse_lsn
 
@@ -88,12 +88,12 @@ def published(db: Connection, name: str) -> set[int]:
     return {oid for (oid,) in db.execute(sql, (name,))}
 
 
-def publish(db: Connection, name: str, shape: Shape) -> None:
+def publish(db: Connection, name: str, shape: PostgresTable) -> None:
     if shape.oid not in published(db, name):
         db.execute(f"ALTER PUBLICATION {quoted(name)} ADD TABLE {qualified(shape)}".encode())
 
 
-def unpublish(db: Connection, name: str, shape: Shape) -> None:
+def unpublish(db: Connection, name: str, shape: PostgresTable) -> None:
     """Does not wait long for a table that its user has locked."""
     with db.transaction():
         db.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}".encode())

@@ -10,7 +10,7 @@ from typing import Any
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value, pack_any
-from headwater.sources.postgres.catalog.validity import Grounds, read_grounds
+from headwater.sources.postgres.catalog.validity import CacheValidity, read_validity
 from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.value_types import BUILT_IN, Defined, Types
 
@@ -19,7 +19,7 @@ _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "seq
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PostgresColumn:
     """`type` is the base type's oid, `ours` what it is to us.
 
     `missing` is what rows older than the column hold; `has_default` newer ones.
@@ -38,11 +38,11 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PostgresTable:
     """`identity` is the table's replica identity: d, n, f or i; `identity_columns` are those its old images have.
 
     `key` is no deferrable one: it names no row before the commit. `parts` are its partitions, or those that inherit, at
-    any depth. `grounds` are what rows that were read of it rest on. `is_secured`: row-level security applies to us.
+    any depth. `validity` are what rows that were read of it rest on. `is_secured`: row-level security applies to us.
     """
 
     oid: int
@@ -51,12 +51,12 @@ class Shape:
     kind: str
     persistence: str
     is_partition: bool
-    fields: tuple[Field, ...]
+    fields: tuple[PostgresColumn, ...]
     key: tuple[str, ...]
     identity: str
     identity_columns: tuple[str, ...]
     parts: frozenset[int]
-    grounds: Grounds
+    validity: CacheValidity
     is_secured: bool
 
     @property
@@ -64,7 +64,7 @@ class Shape:
         return table_name(self.schema, self.relation)
 
     @property
-    def sent(self) -> tuple[Field, ...]:
+    def sent(self) -> tuple[PostgresColumn, ...]:
         """The columns that replication tells of: generated ones are not among them."""
         return tuple(field for field in self.fields if not field.generated)
 
@@ -72,7 +72,7 @@ class Shape:
         return Table(self.name, tuple(column_of(field) for field in self.sent), self.key, schema_id, "postgres")
 
 
-def column_of(field: Field) -> Column:
+def column_of(field: PostgresColumn) -> Column:
     return Column(
         field.name, field.ours, field.declared, field.collation, not field.not_null, filler=pack_any(field.missing)
     )
@@ -88,7 +88,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def qualified(shape: Shape) -> str:
+def qualified(shape: PostgresTable) -> str:
     """As SQL names it, whatever the search path."""
     return f"{quoted(shape.schema)}.{quoted(shape.relation)}"
 
@@ -138,12 +138,12 @@ def read_types(db: Connection) -> Types:
     return Types({oid: Defined(*made) for oid, *made in db.execute(_DEFINED)})
 
 
-def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, Shape]:
+def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, PostgresTable]:
     """By oid: all tables, or those of them that are there."""
     rows = db.execute(_RELATIONS, {"oids": None if oids is None else list(oids)}).fetchall()
     found = {"oids": [row[0] for row in rows]}
     types = read_types(db)
-    fields: dict[int, list[Field]] = defaultdict(list)
+    fields: dict[int, list[PostgresColumn]] = defaultdict(list)
     for oid, *field in db.execute(_FIELDS, found):
         fields[oid].append(_field(field, types))
     keys: dict[tuple[int, str], list[str]] = defaultdict(list)
@@ -153,8 +153,8 @@ def read_shapes(db: Connection, oids: Sequence[int] | None = None) -> dict[int, 
     parts: dict[int, set[int]] = defaultdict(set)
     for parent, part in db.execute(_PARTS, found):
         parts[parent].add(part)
-    grounds = read_grounds(db, found["oids"])
-    return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]], grounds[row[0]]) for row in rows}
+    validity = read_validity(db, found["oids"])
+    return {row[0]: _shape(row, fields[row[0]], keys, parts[row[0]], validity[row[0]]) for row in rows}
 
 
 def read_columns(db: Connection, oid: int) -> tuple[Column, ...]:
@@ -163,25 +163,25 @@ def read_columns(db: Connection, oid: int) -> tuple[Column, ...]:
     return tuple(column_of(_field(field, BUILT_IN)) for _, *field in fields)
 
 
-def _field(raw: Sequence[Any], types: Types) -> Field:
+def _field(raw: Sequence[Any], types: Types) -> PostgresColumn:
     name, type, declared, not_null, generated, has_missing, missing, has_default, collation = raw
     base = types.base(type)
     value = types.parser(base)(missing.encode()) if missing is not None else None
     ours = types.type_of(base)
-    return Field(name, base, ours, declared, not_null, generated, value, has_missing, has_default, collation)
+    return PostgresColumn(name, base, ours, declared, not_null, generated, value, has_missing, has_default, collation)
 
 
 def _shape(
     row: Sequence[Any],
-    fields: Sequence[Field],
+    fields: Sequence[PostgresColumn],
     keys: Mapping[tuple[int, str], list[str]],
     parts: set[int],
-    grounds: Grounds,
-) -> Shape:
+    validity: CacheValidity,
+) -> PostgresTable:
     oid, schema, relation, kind, persistence, is_partition, identity, is_secured = row
     primary, index = tuple(keys.get((oid, "p"), ())), tuple(keys.get((oid, "i"), ()))
     columns = {"d": primary, "i": index, "f": tuple(one.name for one in fields if not one.generated)}
-    return Shape(
+    return PostgresTable(
         oid,
         schema,
         relation,
@@ -193,12 +193,12 @@ def _shape(
         identity,
         columns.get(identity, ()),
         frozenset(parts),
-        grounds,
+        validity,
         is_secured,
     )
 
 
-def capturable(db: Connection, name: str) -> Shape:
+def capturable(db: Connection, name: str) -> PostgresTable:
     """The table of this name, or an error that says why its changes cannot be captured."""
     shapes = read_shapes(db)
     shape = next((shape for shape in shapes.values() if shape.name == name), None)
@@ -220,7 +220,7 @@ def capturable(db: Connection, name: str) -> Shape:
     return shape
 
 
-def refuse_secured(shape: Shape) -> None:
+def refuse_secured(shape: PostgresTable) -> None:
     """We would read some of its rows, and hear of changes to all of them."""
     if shape.is_secured:
         raise SourceError(secured_reason(shape.name), hint="connect as a role with BYPASSRLS: ALTER ROLE … BYPASSRLS")
@@ -230,7 +230,7 @@ def secured_reason(name: str) -> str:
     return f"row-level security of table {name} applies to the role that Headwater connects as: it hides rows"
 
 
-def _refuse_no_identity(shape: Shape, shapes: Mapping[int, Shape]) -> None:
+def _refuse_no_identity(shape: PostgresTable, shapes: Mapping[int, PostgresTable]) -> None:
     """To publish such a table would make its user's updates fail."""
     for one in unidentified(shape, shapes):
         raise SourceError(
@@ -239,7 +239,7 @@ def _refuse_no_identity(shape: Shape, shapes: Mapping[int, Shape]) -> None:
         )
 
 
-def unidentified(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
+def unidentified(shape: PostgresTable, shapes: Mapping[int, PostgresTable]) -> list[PostgresTable]:
     """The table, or those of its partitions, whose old images would not name the row: each has an identity of its own,
     whatever that of the whole."""
     if not shape.identity_columns:
@@ -249,7 +249,7 @@ def unidentified(shape: Shape, shapes: Mapping[int, Shape]) -> list[Shape]:
     return [one for one in leaves if one.identity != "f" and not (named and named <= set(one.identity_columns))]
 
 
-def rows_about(db: Connection, shape: Shape) -> int | None:
+def rows_about(db: Connection, shape: PostgresTable) -> int | None:
     """As PostgreSQL's planner would guess: by how full its pages were when they were last counted."""
     sql = """
     SELECT sum(reltuples / relpages * pg_relation_size(oid) / current_setting('block_size')::int)::int8

@@ -18,7 +18,7 @@ from headwater.sources.postgres.server.connections import Connection
 T = TypeVar("T", int, str)
 
 
-class Grounds(msgspec.Struct, frozen=True):
+class CacheValidity(msgspec.Struct, frozen=True):
     """`columns`: number and collation, by name. `altered`: what is another after every ALTER of the column, by name.
 
     `file` is another after the table was rewritten, or truncated, or packed by VACUUM FULL. `values` are the labels of
@@ -68,7 +68,7 @@ WHERE typrelid <> 0 AND attnum > 0 AND NOT attisdropped GROUP BY relation, type
 """
 
 
-def read_grounds(db: Connection, oids: Sequence[int]) -> dict[int, Grounds]:
+def read_validity(db: Connection, oids: Sequence[int]) -> dict[int, CacheValidity]:
     """By table."""
     asked = {"oids": list(oids)}
     columns: dict[int, dict[str, str]] = defaultdict(dict)
@@ -79,7 +79,7 @@ def read_grounds(db: Connection, oids: Sequence[int]) -> dict[int, Grounds]:
     files, touched = read_files(db, oids)
     values, types = _by_table(db, VALUES, asked), _by_table(db, TYPES, asked)
     return {
-        oid: Grounds(
+        oid: CacheValidity(
             whole.get(oid, sum(files[oid].values())),
             columns[oid],
             altered[oid],
@@ -108,8 +108,8 @@ def _by_table(db: Connection, sql: str, asked: Mapping[str, list[int]]) -> dict[
     return found
 
 
-def shaken(table: Table, before: Grounds, now: Grounds) -> str | None:
-    """Why rows that were read on the grounds of before may not be what the table holds now; None where they are.
+def shaken(table: Table, before: CacheValidity, now: CacheValidity) -> str | None:
+    """Why rows that were read before may not be what the table holds now; None where they are.
 
     A table may be written anew with the same values; with others only if one of its columns was altered.
     """
@@ -124,7 +124,7 @@ def shaken(table: Table, before: Grounds, now: Grounds) -> str | None:
     return f"the value {renamed[0]!r} of an enum that table {table.name} holds was renamed" if renamed else None
 
 
-def emptied(before: Grounds, now: Grounds, told: Collection[int]) -> bool:
+def emptied(before: CacheValidity, now: CacheValidity, told: Collection[int]) -> bool:
     """Whether a partition was truncated by itself, which the stream does not tell: its file is another one, and not by
     the transactions that were told to have truncated the whole. One that was only packed looks the same."""
     there = before.files.keys() & now.files.keys()

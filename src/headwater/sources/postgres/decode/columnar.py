@@ -1,7 +1,7 @@
-"""From many plain transactions to what every source reports, as columns: old images are found and new ones read for all
-rows at once.
+"""From many simple transactions to what every source reports, as columns: old images are found and new ones read for
+all rows at once.
 
-It gives what `translating` gives row by row, coalesced. Where that takes more than one look at a row (it is touched
+It gives what `row_wise` gives row by row, coalesced. Where that takes more than one look at a row (it is touched
 twice in a transaction, its key changes, a large value is left out) it says so, and the transactions take that way.
 """
 
@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from headwater.model.columnar_changes import Stretch, TableChanges
 from headwater.model.encoding.keys import Uint64s
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.decode.tuple_columns import batch_of, cells_at, refuse_behind
-from headwater.sources.postgres.row_cache.gather import Piece, gathered, picked
+from headwater.sources.postgres.row_cache.gather import RowSelection, gathered, picked
 from headwater.sources.postgres.row_cache.runs import (
-    Chunk,
-    Found,
-    Keyed,
-    Run,
+    FoundRows,
+    RowKeys,
+    RowRun,
+    RunChunk,
     concatenated,
     equal_to_the_bit,
     find,
@@ -31,7 +31,7 @@ from headwater.sources.postgres.row_cache.runs import (
     taken,
 )
 from headwater.sources.postgres.server.value_types import Parse
-from headwater.sources.postgres.wire.simple_transactions import Ints, Plain
+from headwater.sources.postgres.wire.simple_transactions import Ints, SimpleTransactions
 
 Bools = npt.NDArray[np.bool_]
 _INSERT, _UPDATE, _DELETE = b"IUD"
@@ -40,7 +40,7 @@ _TAG, _CELLS = 5, 6  # where in a message they stand
 _FEW = 64  # updates that tell which columns change
 
 
-class Odd(Exception):
+class NeedsRowWise(Exception):
     """Transactions that must be read row by row, by their places; none: all of them."""
 
     def __init__(self, transactions: frozenset[int] = frozenset()) -> None:
@@ -49,82 +49,82 @@ class Odd(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedTable:
     """A table as columns need it: the runs of its rows, oldest first, and how its values read."""
 
-    keyed: Keyed
+    keyed: RowKeys
     parsers: Sequence[Parse]
-    layers: Sequence[Run]
+    layers: Sequence[RowRun]
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class ColumnarResult:
     """What is reported, and the rows that are left, by table."""
 
     stretch: Stretch
-    runs: dict[int, Run]
+    runs: dict[int, RowRun]
 
 
-def fits(capture: Captured) -> bool:
+def fits(capture: CapturedTable) -> bool:
     """Whether the table's rows are told apart by its key, and by nothing else."""
     table = capture.table
     return bool(table.key) and {table.index(name) for name in table.key} == set(capture.identity)
 
 
-def translated(plain: Plain, tables: dict[int, Followed], after: int) -> Translated:
+def translated(simple: SimpleTransactions, tables: dict[int, FollowedTable], after: int) -> ColumnarResult:
     """The transactions that lie behind `after` and touch these tables."""
     chosen = {}
     for oid, table in tables.items():
-        is_later = plain.positions > max(after, table.keyed.capture.since)
-        rows = np.flatnonzero((plain.oids == oid) & is_later[plain.tx])
+        is_later = simple.positions > max(after, table.keyed.capture.since)
+        rows = np.flatnonzero((simple.oids == oid) & is_later[simple.tx])
         if rows.size:
             chosen[oid] = rows
-    is_touched = np.zeros(len(plain.positions), np.bool_)
+    is_touched = np.zeros(len(simple.positions), np.bool_)
     for rows in chosen.values():
-        is_touched[plain.tx[rows]] = True
+        is_touched[simple.tx[rows]] = True
     touched = np.flatnonzero(is_touched)
-    read = {oid: _Read(plain, rows, tables[oid]) for oid, rows in chosen.items()}
+    read = {oid: _TableReader(simple, rows, tables[oid]) for oid, rows in chosen.items()}
     done = {oid: one.changes(touched) for oid, one in read.items()}
-    stretch = Stretch(plain.positions[touched].tolist(), tuple(done.values()), plain.times[touched].tolist())
-    return Translated(stretch, {oid: one.run() for oid, one in read.items()})
+    stretch = Stretch(simple.positions[touched].tolist(), tuple(done.values()), simple.times[touched].tolist())
+    return ColumnarResult(stretch, {oid: one.run() for oid, one in read.items()})
 
 
-class _Read:
+class _TableReader:
     """The changes of one table, in order."""
 
-    def __init__(self, plain: Plain, rows: Ints, table: Followed) -> None:
+    def __init__(self, simple: SimpleTransactions, rows: Ints, table: FollowedTable) -> None:
         self.keyed, self.layers = table.keyed, table.layers
-        self.tx, kinds = plain.tx[rows], plain.kinds[rows]
-        tags = plain.data[plain.at[rows] + _TAG]
+        self.tx, kinds = simple.tx[rows], simple.kinds[rows]
+        tags = simple.data[simple.at[rows] + _TAG]
         self.has_new, self.has_old = kinds != _DELETE, (tags == _KEY) | (tags == _WHOLE)
         self.is_whole = tags == _WHOLE
         self.needs_old = (kinds != _INSERT) & ~self.is_whole
         self._refuse((kinds == _UPDATE) & (tags == _KEY))
-        self._read(plain, rows, table)
+        self._read(simple, rows, table)
         self.hash, self.names = self._named()
         self.order = ordered(self.hash)
         self.before = self._before()
 
-    def _refuse(self, odd: Bools) -> None:
+    def _refuse(self, refused: Bools) -> None:
         """Rows that are not for us."""
-        if odd.any():
-            raise Odd(frozenset(self.tx[odd].tolist()))
+        if refused.any():
+            raise NeedsRowWise(frozenset(self.tx[refused].tolist()))
 
-    def _read(self, plain: Plain, rows: Ints, table: Followed) -> None:
+    def _read(self, simple: SimpleTransactions, rows: Ints, table: FollowedTable) -> None:
         """Old images first, where they were sent; behind them the new ones."""
         columns = [(column.type, parse) for column, parse in zip(self.keyed.columns, table.parsers, strict=True)]
         width, schema = len(columns), self.keyed.schema
-        at = plain.at[rows] + _CELLS
-        old = cells_at(plain, at[self.has_old], width)
+        at = simple.at[rows] + _CELLS
+        old = cells_at(simple, at[self.has_old], width)
         at[self.has_old] = old.ends + 1
-        new = cells_at(plain, at[self.has_new], width)
+        new = cells_at(simple, at[self.has_new], width)
         unchanged = np.zeros(len(rows), np.bool_)
         unchanged[self.has_old] |= old.unchanged
         unchanged[self.has_new] |= new.unchanged
         ends = at.copy()
         ends[self.has_old] = old.ends
         ends[self.has_new] = new.ends
-        refuse_behind(ends, plain.ends[rows])
+        refuse_behind(ends, simple.ends[rows])
         self._refuse(unchanged)
         only = None if self.is_whole.any() else self.keyed.places
         self.old, self.new = batch_of(old, columns, schema, only), batch_of(new, columns, schema)
@@ -144,7 +144,7 @@ class _Read:
         again = np.flatnonzero(self.hash[self.order[1:]] == self.hash[self.order[:-1]])
         here, there = self.order[again + 1], self.order[again]
         if again.size and not self._same(here, there).all():
-            raise Odd  # two keys of one hash
+            raise NeedsRowWise  # two keys of one hash
         before = np.full(len(self.hash), -1, np.int64)
         before[here] = there
         twice = np.zeros(len(self.hash), np.bool_)
@@ -158,42 +158,42 @@ class _Read:
 
         return self.keyed.same(taken(here), taken(there))
 
-    def _found(self) -> Found:
+    def _found(self) -> FoundRows:
         """What the runs have of rows that are touched here for the first time."""
         is_asked = self.needs_old & (self.before < 0)
         asked = self.order[is_asked[self.order]]
         found = find(self.layers, self.keyed, self.hash, self.names, asked)
         followed = self.before[self.needs_old & (self.before >= 0)]
         if sum(map(len, found.asked)) < len(asked) or not self.has_new[followed].all():
-            raise Odd  # a row that we do not know: row by row it is found which
+            raise NeedsRowWise  # a row that we do not know: row by row it is found which
         return found
 
     def changes(self, touched: Ints) -> TableChanges:
-        laid = _Laid(self.needs_old | self.is_whole, self.has_new)
+        laid = _ImageLayout(self.needs_old | self.is_whole, self.has_new)
         images = self._images(laid) if laid.has_old.any() else self.new
         self._refuse_moved(images, laid)
         kept = np.ones(len(self.tx), np.bool_)
         kept[_unchanged(images, laid)] = False
         if not kept.all():
-            images, laid = taken(images, laid.places(kept)), _Laid(laid.has_old[kept], laid.has_new[kept])
+            images, laid = taken(images, laid.places(kept)), _ImageLayout(laid.has_old[kept], laid.has_new[kept])
         begins = np.append(np.searchsorted(self.tx[kept], touched), len(laid.has_old))
         return TableChanges(self.keyed.capture.table, images, laid.diffs, laid.starts, begins)
 
-    def _images(self, laid: _Laid) -> pa.RecordBatch:
+    def _images(self, laid: _ImageLayout) -> pa.RecordBatch:
         """Old images from the runs, from what was sent, and from earlier changes of the same rows; and the new ones."""
         found = self._found()
         whole = np.flatnonzero(self.is_whole)
         again = np.flatnonzero(self.needs_old & (self.before >= 0))
         told = [
-            (Piece(self.old, self.old_at[whole]), laid.old[whole]),
-            (Piece(self.new, self.new_at[self.before[again]]), laid.old[again]),
-            (Piece(self.new, None), laid.new[self.has_new]),
+            (RowSelection(self.old, self.old_at[whole]), laid.old[whole]),
+            (RowSelection(self.new, self.new_at[self.before[again]]), laid.old[again]),
+            (RowSelection(self.new, None), laid.new[self.has_new]),
         ]
         pieces = [*found.pieces, *(piece for piece, _ in told)]
         into = [*(laid.old[asked] for asked in found.asked), *(places for _, places in told)]
         return gathered(pieces, into, self.keyed.schema)
 
-    def _refuse_moved(self, images: pa.RecordBatch, laid: _Laid) -> None:
+    def _refuse_moved(self, images: pa.RecordBatch, laid: _ImageLayout) -> None:
         """Rows that were sent whole may have had another key."""
         asked = np.flatnonzero(self.is_whole & self.has_new)
         if asked.size:
@@ -202,7 +202,7 @@ class _Read:
             moved[asked] = ~self.keyed.same(self.keyed.names(before), self.keyed.names(after))
             self._refuse(moved)
 
-    def run(self) -> Run:
+    def run(self) -> RowRun:
         """What is left of each row."""
         hash = self.hash[self.order]
         last = np.ones(len(hash), np.bool_)
@@ -210,13 +210,13 @@ class _Read:
         end = self.order[last]
         there = self.has_new[end]
         if there.all():
-            return Run.of([Chunk(hash[last], there.astype(np.int32), self.new_at[end], self.new)])
+            return RowRun.of([RunChunk(hash[last], there.astype(np.int32), self.new_at[end], self.new)])
         rows = concatenated(self.keyed, [self.new, self.old])
         place = np.where(there, self.new_at[end], self.new.num_rows + self.old_at[end])
-        return Run.of([Chunk(hash[last], there.astype(np.int32), place, rows)])
+        return RowRun.of([RunChunk(hash[last], there.astype(np.int32), place, rows)])
 
 
-class _Laid:
+class _ImageLayout:
     """How images follow one another: old before new, change after change. `old` and `new` say where those of each
     change stand, if it has them; `diffs` has their signs, and `starts` where each change begins."""
 
@@ -236,7 +236,7 @@ class _Laid:
         return np.flatnonzero(np.repeat(kept, 2)[self._there])
 
 
-def _unchanged(images: pa.RecordBatch, laid: _Laid) -> Ints:
+def _unchanged(images: pa.RecordBatch, laid: _ImageLayout) -> Ints:
     """The updates that change nothing. Most differ in one column, which a few of them tell."""
     same = np.flatnonzero(laid.has_old & laid.has_new)
 

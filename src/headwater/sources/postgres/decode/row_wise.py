@@ -1,6 +1,6 @@
 """From what PostgreSQL says of a transaction to what every source reports: rows before and after, and new shapes.
 
-Rows before come from `Keeping`, and so do large values that an update did not touch.
+Rows before come from `RowCache`, and so do large values that an update did not touch.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Iterator, Sequence
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.value import Row, Value
-from headwater.sources.postgres.catalog.captured_table import Captured, Held
+from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
-from headwater.sources.postgres.decode.columnar import Followed, Odd, fits, translated
+from headwater.sources.postgres.decode.columnar import FollowedTable, NeedsRowWise, fits, translated
 from headwater.sources.postgres.decode.table_shapes import Look, TableShapes, in_shape
-from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.value_types import Parse, Unreadable
-from headwater.sources.postgres.wire.assembly import Committed
+from headwater.sources.postgres.wire.assembly import CommittedTransaction
 from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Cell,
     Cells,
     Delete,
-    Emitted,
     Insert,
+    LogicalMessage,
     Relation,
     Truncate,
     Update,
 )
-from headwater.sources.postgres.wire.simple_transactions import EPOCH_S, Plain
+from headwater.sources.postgres.wire.simple_transactions import EPOCH_S, SimpleTransactions
 from headwater.sources.source import Item, SchemaChange
 
 
 class UnknownRow(SourceError):
     """A change that cannot be applied: its table is read anew, others go on."""
 
-    def __init__(self, capture: Captured) -> None:
+    def __init__(self, capture: CapturedTable) -> None:
         super().__init__(f"a row of table {capture.table.name} changed that is not among those we know")
         self.capture = capture
 
@@ -48,36 +48,36 @@ class Translation:
     """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
     catalog."""
 
-    __slots__ = ("_emptied", "_known", "_written", "heard_ddl", "keeping", "shapes", "waiting")
+    __slots__ = ("_emptied", "_known", "_written", "heard_ddl", "row_cache", "shapes", "waiting")
 
-    def __init__(self, keeping: Keeping, look: Look, reported: int) -> None:
-        self.keeping = keeping
-        self.shapes = TableShapes(keeping, look, reported, self._keep)
+    def __init__(self, row_cache: RowCache, look: Look, reported: int) -> None:
+        self.row_cache = row_cache
+        self.shapes = TableShapes(row_cache, look, reported, self._keep)
         self._known = self.shapes.known
         self.waiting: dict[int, list[tuple[int, Relation | RowMessage]]] = {}
         self.heard_ddl = False
-        self._written: dict[tuple[int, bytes], Held] = {}
+        self._written: dict[tuple[int, bytes], CachedRow] = {}
         self._emptied: set[int] = set()  # partitioned tables that the transaction at hand truncates
 
-    def places(self, committed: Committed) -> Iterator[tuple[Captured, list[Value]]]:
+    def places(self, committed: CommittedTransaction) -> Iterator[tuple[CapturedTable, list[Value]]]:
         """What names the rows that the transaction changes, as far as its shapes are known."""
         for said in committed.said:
             if isinstance(said, Update | Delete) and said.oid in self._known:
-                capture = self.keeping.captures.get(said.oid)
+                capture = self.row_cache.captures.get(said.oid)
                 cells = said.new if isinstance(said, Update) and said.old is None else said.old
                 if capture is not None and cells is not None and not said.old_is_whole:
                     parsers = self._known[said.oid].parsers
                     with contextlib.suppress(Unreadable):
                         yield capture, [_value(cells[place], parsers[place]) for place in capture.identity]
 
-    def items(self, committed: Committed) -> list[Item]:
+    def items(self, committed: CommittedTransaction) -> list[Item]:
         """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
         items: list[Item] = []
         changes: list[Change] = []
         for said in committed.said:
             if isinstance(said, Relation):
                 items += self._described(said, committed.position)
-            elif isinstance(said, Emitted):
+            elif isinstance(said, LogicalMessage):
                 self.heard_ddl = self.heard_ddl or said.prefix == PREFIX
             else:
                 try:
@@ -94,37 +94,37 @@ class Translation:
         done = Transaction(committed.position, tuple(kept), committed.at_us / 1e6 + EPOCH_S)
         return [*items, done] if kept else items
 
-    def columns(self, plain: Plain, after: int) -> list[Transaction]:
-        """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises `Odd` where
-        they must be read row by row, before anything has changed."""
-        tables = {oid: self._followed(oid) for oid in plain.tables() if self._concerns(oid)}
+    def columns(self, simple: SimpleTransactions, after: int) -> list[Transaction]:
+        """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises
+        `NeedsRowWise` where they must be read row by row, before anything has changed."""
+        tables = {oid: self._followed(oid) for oid in simple.tables() if self._concerns(oid)}
         try:
-            done = translated(plain, tables, after)
+            done = translated(simple, tables, after)
         except Unreadable:
-            raise Odd from None  # row by row it is found which
+            raise NeedsRowWise from None  # row by row it is found which
         positions = done.stretch.positions
         if positions:
-            self.keeping.write_runs(positions[0], positions[-1], done.runs)
-        self.shapes.reported = max(self.shapes.reported, int(plain.positions[-1]))
+            self.row_cache.write_runs(positions[0], positions[-1], done.runs)
+        self.shapes.reported = max(self.shapes.reported, int(simple.positions[-1]))
         return done.stretch.transactions()
 
     def _concerns(self, oid: int) -> bool:
         if oid in self.waiting:
-            raise Odd
-        return oid in self.keeping.captures
+            raise NeedsRowWise
+        return oid in self.row_cache.captures
 
-    def _followed(self, oid: int) -> Followed:
-        capture, known = self.keeping.captures[oid], self._known.get(oid)
+    def _followed(self, oid: int) -> FollowedTable:
+        capture, known = self.row_cache.captures[oid], self._known.get(oid)
         if known is None or not fits(capture) or len(known.parsers) != len(capture.table.columns):
-            raise Odd
-        self.keeping.freeze()
-        return Followed(self.keeping.keyed(capture), known.parsers, self.keeping.layers(oid))
+            raise NeedsRowWise
+        self.row_cache.freeze()
+        return FollowedTable(self.row_cache.keyed(capture), known.parsers, self.row_cache.layers(oid))
 
     def begin(self, oid: int) -> None:
         """The rows of the table are being read: what is said of it waits."""
         self.waiting[oid] = []
 
-    def ready(self, capture: Captured) -> None:
+    def ready(self, capture: CapturedTable) -> None:
         """The rows are there, as of `since`: what was said later catches up, and is not reported."""
         for position, said in self.waiting.pop(capture.oid):
             if isinstance(said, Relation):
@@ -133,23 +133,28 @@ class Translation:
                 self._changes(said, position)
             self._keep(position)
 
-    def _refuse_other_shape(self, capture: Captured, relation: Relation) -> None:
+    def _refuse_other_shape(self, capture: CapturedTable, relation: Relation) -> None:
         if tuple(column.name for column in relation.columns) != capture.table.names:
             raise SourceError(
                 f"expected table {capture.table.name} to stay as it was while it was read, found a change of columns",
                 hint="subscribe again",
             )
 
-    def _note_truncated(self, committed: Committed) -> None:
+    def _note_truncated(self, committed: CommittedTransaction) -> None:
         """Where more was said of a table after that, its partitions may have been truncated in between."""
-        last = {oid: said for said in committed.said if not isinstance(said, Relation | Emitted) for oid in _oids(said)}
+        last = {
+            oid: said
+            for said in committed.said
+            if not isinstance(said, Relation | LogicalMessage)
+            for oid in _oids(said)
+        }
         for oid in self._emptied:
             if isinstance(last[oid], Truncate):
                 self.shapes.truncated[oid].add(committed.xid)
         self._emptied = set()
 
     def _keep(self, position: int) -> None:
-        self.keeping.write(position, self._written)
+        self.row_cache.write(position, self._written)
         self._written = {}
 
     def _described(self, relation: Relation, position: int) -> list[SchemaChange]:
@@ -167,7 +172,7 @@ class Translation:
 
     def _unreadable(self, said: RowMessage, error: Unreadable, position: int) -> SchemaChange:
         assert not isinstance(said, Truncate)
-        capture = self.keeping.captures[said.oid]
+        capture = self.row_cache.captures[said.oid]
         return self.shapes.ended(capture, f"table {capture.table.name} cannot be followed: {error.message}", position)
 
     def _changes(self, said: RowMessage, position: int) -> list[Change]:
@@ -187,7 +192,7 @@ class Translation:
 
     def _updated(self, said: Update, position: int) -> Sequence[Change]:
         """What `_changes` gives for most updates there are, sooner: the key stayed, and every value was sent."""
-        capture = self.keeping.captures.get(said.oid)
+        capture = self.row_cache.captures.get(said.oid)
         if capture is None or not capture.table.key or said.oid in self.waiting or UNCHANGED in said.new:
             return self._changes(said, position)
         if position <= capture.since:
@@ -196,7 +201,7 @@ class Translation:
         held = self._held(capture, capture.named(row))
         if held is None:
             raise UnknownRow(capture)
-        self._written[said.oid, capture.key(row)] = Held(row, 1)
+        self._written[said.oid, capture.key(row)] = CachedRow(row, 1)
         before = held.row if len(held.row) == len(row) else capture.padded(held.row)
         return (Change(capture.table.name, before, row),)
 
@@ -204,22 +209,22 @@ class Translation:
         capture = self._reported(oid, Truncate(said.xid, (oid,), said.cascade, said.restart_identity), position)
         if capture is None:
             return []
-        if capture.grounds.files:
+        if capture.validity.files:
             self._emptied.add(oid)
-        rows = {(oid, capture.key(held.row)): held for held in self.keeping.all(capture)}
+        rows = {(oid, capture.key(held.row)): held for held in self.row_cache.all(capture)}
         rows |= {key: held for key, held in self._written.items() if key[0] == oid}
-        self._written |= {key: Held(held.row, 0) for key, held in rows.items()}
+        self._written |= {key: CachedRow(held.row, 0) for key, held in rows.items()}
         return [
             Change(capture.table.name, capture.padded(held.row), None)
             for held in rows.values()
             for _ in range(held.count)
         ]
 
-    def _reported(self, oid: int, said: RowMessage, position: int) -> Captured | None:
+    def _reported(self, oid: int, said: RowMessage, position: int) -> CapturedTable | None:
         if oid in self.waiting:
             self.waiting[oid].append((position, said))
             return None
-        capture = self.keeping.captures.get(oid)
+        capture = self.row_cache.captures.get(oid)
         return capture if capture is not None and position > capture.since else None
 
     def _row(self, oid: int, cells: Cells, before: Row | None) -> Row:
@@ -230,7 +235,7 @@ class Translation:
         known = enumerate(zip(cells, parsers, strict=True))
         return tuple([before[n] if cell is UNCHANGED else _value(cell, parse) for n, (cell, parse) in known])
 
-    def _before(self, capture: Captured, oid: int, cells: Cells, is_whole: bool) -> Row:
+    def _before(self, capture: CapturedTable, oid: int, cells: Cells, is_whole: bool) -> Row:
         """The row that these cells name by its key, or are themselves."""
         parsers = self._known[oid].parsers
         if is_whole and UNCHANGED not in cells:
@@ -241,13 +246,13 @@ class Translation:
             raise UnknownRow(capture)
         return capture.padded(held.row)
 
-    def _held(self, capture: Captured, named: Sequence[Value]) -> Held | None:
+    def _held(self, capture: CapturedTable, named: Sequence[Value]) -> CachedRow | None:
         held = self._written.get((capture.oid, capture.key_of(named)))
         if held is None:
-            return self.keeping.held(capture, named)
+            return self.row_cache.held(capture, named)
         return held if held.count else None
 
-    def _changed(self, capture: Captured, old: Row | None, new: Row | None) -> list[Change]:
+    def _changed(self, capture: CapturedTable, old: Row | None, new: Row | None) -> list[Change]:
         if capture.table.key:
             self._put(capture, old, new)
         else:
@@ -255,19 +260,19 @@ class Translation:
             self._count(capture, new, +1)
         return [Change(capture.table.name, old, new)]
 
-    def _put(self, capture: Captured, old: Row | None, new: Row | None) -> None:
+    def _put(self, capture: CapturedTable, old: Row | None, new: Row | None) -> None:
         """One row a key, at most."""
         if old is not None:
-            self._written[capture.oid, capture.key(old)] = Held(old, 0)
+            self._written[capture.oid, capture.key(old)] = CachedRow(old, 0)
         if new is not None:
-            self._written[capture.oid, capture.key(new)] = Held(new, 1)
+            self._written[capture.oid, capture.key(new)] = CachedRow(new, 1)
 
-    def _count(self, capture: Captured, row: Row | None, by: int) -> None:
+    def _count(self, capture: CapturedTable, row: Row | None, by: int) -> None:
         """Equal rows are told apart by nobody."""
         if row is not None:
             held = self._held(capture, capture.named(row))
             count = (held.count if held is not None else 0) + by
-            self._written[capture.oid, capture.key(row)] = Held(row, max(count, 0))
+            self._written[capture.oid, capture.key(row)] = CachedRow(row, max(count, 0))
 
 
 def _oids(said: RowMessage) -> tuple[int, ...]:

@@ -12,16 +12,16 @@ import msgspec
 from headwater.model.change import Change
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row
-from headwater.sources.postgres.catalog.captured_table import Captured, Held
-from headwater.sources.postgres.catalog.continuity import Now, misfit, unsure
-from headwater.sources.postgres.catalog.tables import Shape, column_of, table_name
-from headwater.sources.postgres.catalog.validity import Grounds, emptied, shaken
-from headwater.sources.postgres.row_cache.row_cache import Keeping
+from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
+from headwater.sources.postgres.catalog.continuity import TableDescription, misfit, unsure
+from headwater.sources.postgres.catalog.tables import PostgresTable, column_of, table_name
+from headwater.sources.postgres.catalog.validity import CacheValidity, emptied, shaken
+from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.value_types import BUILT_IN, Parse, Types
 from headwater.sources.postgres.wire.messages import Relation
 from headwater.sources.source import Item, SchemaChange
 
-Look = Callable[[int], tuple[Shape | None, Types]]  # oid → shape now, all types
+Look = Callable[[int], tuple[PostgresTable | None, Types]]  # oid → shape now, all types
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +35,41 @@ class KnownTable:
 class TableShapes:
     """`reported` is the last position that was handed on, where changes of shape are told. `truncated` are the
     transactions that emptied a partitioned table and left it so, by oid. `flush` writes changes that are not in
-    `keeping` yet."""
+    `row_cache` yet."""
 
-    def __init__(self, keeping: Keeping, look: Look, reported: int, flush: Callable[[int], None]) -> None:
-        self.keeping, self.look, self.reported, self._flush = keeping, look, reported, flush
+    def __init__(self, row_cache: RowCache, look: Look, reported: int, flush: Callable[[int], None]) -> None:
+        self.row_cache, self.look, self.reported, self._flush = row_cache, look, reported, flush
         self.known: dict[int, KnownTable] = {}
         self.truncated: dict[int, set[int]] = defaultdict(set)
         self._types = BUILT_IN
 
-    def ended(self, capture: Captured, reason: str, position: int) -> SchemaChange:
+    def ended(self, capture: CapturedTable, reason: str, position: int) -> SchemaChange:
         """From the transaction at `position` on."""
-        self.keeping.drop(position, capture.oid)
+        self.row_cache.drop(position, capture.oid)
         return SchemaChange(self.reported, capture.table, None, reason)
 
-    def lost(self, capture: Captured, reason: str, position: int) -> SchemaChange:
+    def lost(self, capture: CapturedTable, reason: str, position: int) -> SchemaChange:
         """From the transaction at `position` on, until it is captured anew."""
         return replace(self.ended(capture, reason, position), lost=True)
 
-    def fitted(self, shape: Shape, position: int) -> list[SchemaChange]:
+    def fitted(self, shape: PostgresTable, position: int) -> list[SchemaChange]:
         """What the catalog has of a captured table, where everything up to `position` was reported."""
-        capture = self.keeping.captures[shape.oid]
+        capture = self.row_cache.captures[shape.oid]
         names, types = [one.name for one in shape.sent], [one.type for one in shape.sent]
-        told = self._reshaped(capture, Now(shape.name, names, types, shape.identity_columns), shape, position)
-        return told or self._grounded(capture, shape.grounds, position)
+        told = self._reshaped(
+            capture, TableDescription(shape.name, names, types, shape.identity_columns), shape, position
+        )
+        return told or self._revalidated(capture, shape.validity, position)
 
-    def _grounded(self, capture: Captured, grounds: Grounds, position: int) -> list[SchemaChange]:
-        reason = shaken(capture.table, capture.grounds, grounds)
+    def _revalidated(self, capture: CapturedTable, validity: CacheValidity, position: int) -> list[SchemaChange]:
+        reason = shaken(capture.table, capture.validity, validity)
         if reason is not None:
             return [self.ended(capture, reason, position)]
-        if emptied(capture.grounds, grounds, self.truncated[capture.oid]):
+        if emptied(capture.validity, validity, self.truncated[capture.oid]):
             return [self.lost(capture, f"a partition of table {capture.table.name} was truncated or packed", position)]
-        if grounds != capture.grounds:
-            self.keeping.reshape(position, msgspec.structs.replace(capture, grounds=grounds))
-        self.truncated[capture.oid] -= set(grounds.touched.values())
+        if validity != capture.validity:
+            self.row_cache.reshape(position, msgspec.structs.replace(capture, validity=validity))
+        self.truncated[capture.oid] -= set(validity.touched.values())
         return []
 
     def described(self, relation: Relation, position: int) -> list[SchemaChange] | None:
@@ -78,17 +80,19 @@ class TableShapes:
         shape, self._types = self.look(relation.oid)
         types = [self._types.base(column.type) for column in relation.columns]
         self.known[relation.oid] = KnownTable(relation, tuple(map(self._types.parser, types)))
-        capture = self.keeping.captures.get(relation.oid)
+        capture = self.row_cache.captures.get(relation.oid)
         if capture is None or position <= capture.since:
             return []
         names, identity = (
             [column.name for column in relation.columns],
             [one.name for one in relation.columns if one.is_key],
         )
-        now = Now(table_name(relation.schema, relation.name), names, types, identity)
+        now = TableDescription(table_name(relation.schema, relation.name), names, types, identity)
         return self._reshaped(capture, now, shape, position)
 
-    def _reshaped(self, capture: Captured, now: Now, shape: Shape | None, position: int) -> list[SchemaChange]:
+    def _reshaped(
+        self, capture: CapturedTable, now: TableDescription, shape: PostgresTable | None, position: int
+    ) -> list[SchemaChange]:
         reason = misfit(capture, now, shape)
         if reason is not None:
             return [self.ended(capture, reason, position)]
@@ -96,14 +100,19 @@ class TableShapes:
         return [self._extended(capture, now.names, now.types, shape, position)] if wider else []
 
     def _extended(
-        self, capture: Captured, names: Sequence[str], types: Sequence[int], shape: Shape | None, position: int
+        self,
+        capture: CapturedTable,
+        names: Sequence[str],
+        types: Sequence[int],
+        shape: PostgresTable | None,
+        position: int,
     ) -> SchemaChange:
         """Columns were added. Where what older rows hold cannot be known any more, the table ends."""
         table, width = capture.table, len(capture.table.columns)
         fields = {one.name: one for one in shape.fields} if shape is not None else {}
-        grounds = shape.grounds if shape is not None else Grounds(file=-1)
-        reason = shaken(table, capture.grounds, grounds) if shape is not None else None
-        lost = [name for name in names[width:] if grounds.file != capture.grounds.file and unsure(fields.get(name))]
+        validity = shape.validity if shape is not None else CacheValidity(file=-1)
+        reason = shaken(table, capture.validity, validity) if shape is not None else None
+        lost = [name for name in names[width:] if validity.file != capture.validity.file and unsure(fields.get(name))]
         if reason is not None or lost:
             rewritten = f"table {table.name} was rewritten with another column {' and '.join(lost)}"
             return self.ended(capture, reason or rewritten, position)
@@ -113,19 +122,19 @@ class TableShapes:
         ]
         after = replace(table, columns=(*table.columns, *added), schema_id=table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
-        kept = msgspec.structs.replace(grounds, files=capture.grounds.files, touched=capture.grounds.touched)
-        wider = Captured(capture.oid, after, tuple(types), identity, capture.since, capture.parts, kept)
+        kept = msgspec.structs.replace(validity, files=capture.validity.files, touched=capture.validity.touched)
+        wider = CapturedTable(capture.oid, after, tuple(types), identity, capture.since, capture.parts, kept)
         if table.key:
-            self.keeping.reshape(position, wider)
+            self.row_cache.reshape(position, wider)
         else:
             self._rekey(capture, wider, position)
         return SchemaChange(self.reported, table, after, f"columns were added to table {table.name}")
 
-    def _rekey(self, capture: Captured, wider: Captured, position: int) -> None:
+    def _rekey(self, capture: CapturedTable, wider: CapturedTable, position: int) -> None:
         """Rows that are their own keys have other keys now."""
         self._flush(position)
-        rows = [Held(wider.padded(held.row), held.count) for held in self.keeping.all(capture)]
-        self.keeping.rewrite(position, wider, rows)
+        rows = [CachedRow(wider.padded(held.row), held.count) for held in self.row_cache.all(capture)]
+        self.row_cache.rewrite(position, wider, rows)
 
 
 def in_shape(changes: Sequence[Change], told: Sequence[Item]) -> list[Change]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.model.errors import SourceError
 from headwater.model.value import Type, to_array
 from headwater.sources.postgres.server.value_types import Parse
-from headwater.sources.postgres.wire.simple_transactions import Ints, Plain
+from headwater.sources.postgres.wire.simple_transactions import Ints, SimpleTransactions
 
 _TEXT, _NULL, _UNCHANGED = ord("t"), ord("n"), ord("u")
 Bools = npt.NDArray[np.bool_]
@@ -23,44 +23,44 @@ _Places = tuple[Ints, Ints, Bools]  # where each value begins and ends, and whet
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class TupleColumns:
     """The values of some rows by column, where they stand; `ends` is where the rows end, and `unchanged` says which of
     them lack a large value that an update did not touch."""
 
-    plain: Plain
+    simple: SimpleTransactions
     places: list[_Places]
     ends: Ints
     unchanged: Bools
 
     def column(self, n: int, type: Type, parse: Parse) -> pa.Array:
         starts, ends, is_null = self.places[n]
-        return read(_texts(self.plain.buffer, starts, ends, is_null), type, parse)
+        return read(_texts(self.simple.buffer, starts, ends, is_null), type, parse)
 
 
-def cells_at(plain: Plain, at: Ints, width: int) -> Cells:
+def cells_at(simple: SimpleTransactions, at: Ints, width: int) -> TupleColumns:
     """The rows that begin at these places, with the number of their columns."""
-    if len(at) and (plain.number(at, ">u2") != width).any():
+    if len(at) and (simple.number(at, ">u2") != width).any():
         raise _malformed(f"another number of columns than {width}")
     unchanged = np.zeros(len(at), np.bool_)
     at = at + 2
     places: list[_Places] = []
     try:
         for _ in range(width):
-            kinds = plain.data[at]
+            kinds = simple.data[at]
             is_text = kinds == _TEXT
             starts = at + 5
             if is_text.all():
-                ends = at = starts + plain.number(at + 1, ">u4")
+                ends = at = starts + simple.number(at + 1, ">u4")
                 places.append((starts, ends, ~is_text))
             else:
                 _refuse_others(kinds, is_text)
                 unchanged |= kinds == _UNCHANGED
                 starts = np.where(is_text, starts, at + 1)
-                at = starts + np.where(is_text, plain.number(starts - 4, ">u4"), 0)
+                at = starts + np.where(is_text, simple.number(starts - 4, ">u4"), 0)
                 places.append((starts, at, ~is_text))
     except IndexError:
         raise _malformed("a row that ends behind its message") from None
-    return Cells(plain, places, at, unchanged)
+    return TupleColumns(simple, places, at, unchanged)
 
 
 def refuse_behind(ends: Ints, limits: Ints) -> None:
@@ -128,7 +128,7 @@ _READERS: dict[Type, Callable[[pa.Array], pa.Array]] = {
 
 
 def batch_of(
-    cells: Cells, columns: Sequence[tuple[Type, Parse]], schema: pa.Schema, only: Sequence[int] | None = None
+    cells: TupleColumns, columns: Sequence[tuple[Type, Parse]], schema: pa.Schema, only: Sequence[int] | None = None
 ) -> pa.RecordBatch:
     """All columns, or only some of them and NULL elsewhere."""
     count = len(cells.ends)

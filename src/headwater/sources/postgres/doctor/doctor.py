@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from headwater.model.errors import SourceError
-from headwater.sources.doctor import EVERYTHING, Finding, Scope
+from headwater.sources.doctor import EVERYTHING, DoctorScope, Finding
 from headwater.sources.postgres.doctor import server as server_checks
 from headwater.sources.postgres.doctor import tables as table_checks
 from headwater.sources.postgres.server.connections import Connection, Sessions
 
 _RELOAD = "SELECT pg_reload_conf()"
-CHECKS: tuple[Callable[[Connection, str, Scope], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Connection, str, DoctorScope], Iterator[Finding]], ...] = (
     server_checks.version,
     server_checks.primary,
     server_checks.encryption,
@@ -37,7 +37,7 @@ CHECKS: tuple[Callable[[Connection, str, Scope], Iterator[Finding]], ...] = (
 
 
 class PostgresDoctor:
-    def __init__(self, url: str, scope: Scope = EVERYTHING) -> None:
+    def __init__(self, url: str, scope: DoctorScope = EVERYTHING) -> None:
         self._sessions, self._scope = Sessions(url), scope
         with self._sessions.lent() as db:
             self._role = scope.role or server_checks.one(db, "SELECT current_user::text")[0]
@@ -46,7 +46,7 @@ class PostgresDoctor:
         with self._sessions.lent() as db:
             return tuple(finding for check in CHECKS for finding in check(db, self._role, self._scope))
 
-    def mend(self, finding: Finding) -> None:
+    def apply_fix(self, finding: Finding) -> None:
         """A warning is a refusal: to grant what one may not grant is no error to PostgreSQL, and changes nothing."""
         with self._sessions.lent() as db, _warned(db) as warnings:
             db.execute(finding.fix.encode())

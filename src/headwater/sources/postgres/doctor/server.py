@@ -10,7 +10,7 @@ from typing import Any
 
 from headwater.model.errors import SourceError
 from headwater.model.limits import DEFAULT
-from headwater.sources.doctor import Finding, Scope, State
+from headwater.sources.doctor import DoctorScope, Finding, Severity
 from headwater.sources.postgres.catalog.event_trigger import CREATE, TRIGGER, trigger_state
 from headwater.sources.postgres.catalog.tables import OURS, quoted
 from headwater.sources.postgres.server.connections import Connection
@@ -28,23 +28,23 @@ def one(db: Connection, sql: str, *params: Any) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def version(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def version(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     needed, found = "PostgreSQL 14 or later", db.info.parameter_status("server_version") or "unknown"
     if db.info.server_version >= VERSION_MIN:
         yield Finding("version", needed, found)
     else:
-        yield Finding("version", needed, found, State.BAD, then="upgrade the server")
+        yield Finding("version", needed, found, Severity.BAD, then="upgrade the server")
 
 
-def primary(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def primary(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """A standby takes neither publications nor writes."""
     (standby,) = one(db, "SELECT pg_is_in_recovery()")
     if standby:
         then = "name the primary; with several hosts in the address, add target_session_attrs=read-write"
-        yield Finding("server", "the primary", "a standby, which takes no publication", State.BAD, then=then)
+        yield Finding("server", "the primary", "a standby, which takes no publication", Severity.BAD, then=then)
 
 
-def encryption(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def encryption(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     needed = "TLS with a checked certificate, beyond this machine"
     given = {option.keyword: option.val or b"" for option in db.pgconn.info}
     mode, host = given.get(b"sslmode", b"").decode(), db.info.host
@@ -53,19 +53,19 @@ def encryption(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
         checked = mode in _CHECKED
         found = f"{row[0]}, {'certificate checked' if checked else 'certificate not checked'}"
         then = "" if checked else "add sslmode=verify-full and sslrootcert=… to the address"
-        yield Finding("encryption", needed, found, State.FINE if checked else State.NOTE, then=then)
+        yield Finding("encryption", needed, found, Severity.FINE if checked else Severity.NOTE, then=then)
     elif host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"):
         yield Finding("encryption", needed, "none, on this machine")
     else:
         then = "turn on ssl at the server, then add sslmode=verify-full to the address"
-        yield Finding("encryption", needed, f"none: rows travel in the clear to {host}", State.NOTE, then=then)
+        yield Finding("encryption", needed, f"none: rows travel in the clear to {host}", Severity.NOTE, then=then)
 
 
-def wal_level(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def wal_level(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     yield _setting(db, "wal_level", "logical", lambda value: value == "logical", "logical")
 
 
-def room(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def room(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """One slot and one sender for each data directory, beside those that others use."""
     slots, ours, senders = one(
         db,
@@ -83,8 +83,8 @@ def _setting(db: Connection, name: str, needed: str, fits: Any, wanted: str) -> 
     if fits(value):
         return Finding(name, needed, value)
     if waits:
-        return Finding(name, needed, f"{value}; another value is set already", State.BAD, then=_RESTART)
-    return Finding(name, needed, value, State.BAD, f"ALTER SYSTEM SET {name} = {wanted}", _RESTART)
+        return Finding(name, needed, f"{value}; another value is set already", Severity.BAD, then=_RESTART)
+    return Finding(name, needed, value, Severity.BAD, f"ALTER SYSTEM SET {name} = {wanted}", _RESTART)
 
 
 _ROLE = """
@@ -94,7 +94,7 @@ FROM pg_roles u WHERE rolname = %s
 """
 
 
-def role(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def role(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Hosted servers have a role in place of the attribute."""
     row = db.execute(_ROLE, (user,)).fetchone()
     subject, fix = f"role {user}", f"ALTER ROLE {quoted(user)} REPLICATION"
@@ -103,7 +103,7 @@ def role(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
     if any(row):
         yield Finding(subject, "REPLICATION", "superuser" if row[0] else "granted")
     else:
-        yield Finding(subject, "REPLICATION", "not granted", State.BAD, fix)
+        yield Finding(subject, "REPLICATION", "not granted", Severity.BAD, fix)
 
 
 _POWERS = """
@@ -115,29 +115,31 @@ WHERE u.rolname = %s
 """
 
 
-def powers(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def powers(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Clients' queries run with the role's rights, read-only: what it cannot do, no query can."""
     (found,) = one(db, _POWERS, user)
     needed = "no rights over the server: clients' queries run with them"
     if found:
         fix = "CREATE ROLE headwater LOGIN REPLICATION IN ROLE pg_read_all_data"
-        yield Finding(f"role {user}", needed, ", ".join(found), State.NOTE, fix, by_hand=True)
+        yield Finding(f"role {user}", needed, ", ".join(found), Severity.NOTE, fix, by_hand=True)
     else:
         yield Finding(f"role {user}", needed, "none")
 
 
-def database_rights(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def database_rights(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     (database,) = one(db, "SELECT current_database()")
     for right, why in (("CREATE", "for the publication"), ("TEMPORARY", "to ask what a query reads")):
         (granted,) = one(db, "SELECT has_database_privilege(%s, current_database(), %s)", user, right)
         subject, needed = f"database {database}", f"{right}, {why}"
         fix = f"GRANT {right} ON DATABASE {quoted(database)} TO {quoted(user)}"
         yield (
-            Finding(subject, needed, "granted") if granted else Finding(subject, needed, "not granted", State.BAD, fix)
+            Finding(subject, needed, "granted")
+            if granted
+            else Finding(subject, needed, "not granted", Severity.BAD, fix)
         )
 
 
-def event_trigger(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def event_trigger(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Without one the catalog is looked at once a second: later, not wrong."""
     needed = "an event trigger, to hear of DDL at once"
     state = trigger_state(db)
@@ -146,13 +148,13 @@ def event_trigger(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
         yield Finding("schema changes", needed, "there")
     elif state == "disabled":
         fix = f"ALTER EVENT TRIGGER {TRIGGER} ENABLE"
-        yield Finding("schema changes", needed, "disabled: heard within a second", State.NOTE, fix)
+        yield Finding("schema changes", needed, "disabled: heard within a second", Severity.NOTE, fix)
     elif is_super:
         yield Finding("schema changes", needed, "made with the first live query")
     else:
         there = "none" if state is None else "one of an older version"
         found = f"{there}, and only a superuser may make one: heard within a second"
-        yield Finding("schema changes", needed, found, State.NOTE, CREATE.strip().rstrip(";"))
+        yield Finding("schema changes", needed, found, Severity.NOTE, CREATE.strip().rstrip(";"))
 
 
 _SLOTS = f"""
@@ -162,7 +164,7 @@ WHERE database = current_database() AND slot_name LIKE '{OURS}\\_%' AND NOT pg_i
 """
 
 
-def slots(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def slots(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Ours in this database; a slot holds back the write-ahead log from where it was last acknowledged."""
     limit = DEFAULT.slot_lag_bytes_max
     for name, active, status, lag in db.execute(_SLOTS.encode()):
@@ -171,41 +173,41 @@ def slots(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
         found = f"{'read from' if active else 'nobody reads from it'}, {_size(lag or 0)} behind, {status}"
         if status == "lost":
             then = "live queries on its data directory end with the reason, and may be subscribed anew"
-            yield Finding(subject, needed, f"{found}: its changes are gone", State.BAD, fix, then)
+            yield Finding(subject, needed, f"{found}: its changes are gone", Severity.BAD, fix, then)
         elif (lag or 0) > limit:
-            yield Finding(subject, needed, found, State.BAD, fix, "or let Headwater catch up", by_hand=True)
+            yield Finding(subject, needed, found, Severity.BAD, fix, "or let Headwater catch up", by_hand=True)
         elif not active:
             then = "if that Headwater does not come back: until then the log grows, and in the end fills the disk"
-            yield Finding(subject, needed, found, State.BAD, fix, then, by_hand=True)
+            yield Finding(subject, needed, found, Severity.BAD, fix, then, by_hand=True)
         else:
             yield Finding(subject, needed, found)
 
 
-def retention(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def retention(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """What becomes of a slot while Headwater is away: the server decides."""
     (keep,) = one(db, "SELECT setting::int8 FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")
     needed = "a limit to what a slot may keep while we are away"
     if keep < 0:
         fix, found = "ALTER SYSTEM SET max_slot_wal_keep_size = '64GB'", "none: it may fill the disk"
         then = "choose a size that the disk has; past it, live queries start anew"
-        yield Finding("max_slot_wal_keep_size", needed, found, State.NOTE, fix, then, by_hand=True)
+        yield Finding("max_slot_wal_keep_size", needed, found, Severity.NOTE, fix, then, by_hand=True)
     else:
         yield Finding("max_slot_wal_keep_size", needed, _size(keep << 20))
     idle = db.execute("SELECT setting::int8 FROM pg_settings WHERE name = 'idle_replication_slot_timeout'").fetchone()
     if idle is not None and idle[0] > 0:
         found = f"{idle[0]} s: away for longer, live queries start anew"
         needed = "longer than Headwater is ever away"
-        yield Finding("idle_replication_slot_timeout", needed, found, State.NOTE)
+        yield Finding("idle_replication_slot_timeout", needed, found, Severity.NOTE)
 
 
-def collation(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def collation(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     name, database = one(db, "SELECT datcollate, datname FROM pg_database WHERE datname = current_database()")
     needed = "C, to sort text ourselves"
     if name in _BYTEWISE:
         yield Finding("collation", needed, name)
     else:
         then = 'PostgreSQL is asked for the order of text; ORDER BY name COLLATE "C" is bytewise'
-        yield Finding("collation", needed, name, State.NOTE, then=then)
+        yield Finding("collation", needed, name, Severity.NOTE, then=then)
     yield from _collation_version(db, database)
 
 
@@ -221,7 +223,9 @@ def _collation_version(db: Connection, database: str) -> Iterator[Finding]:
     if built is not None and now is not None and built != now:
         fix, then = f"ALTER DATABASE {quoted(database)} REFRESH COLLATION VERSION", "REINDEX DATABASE first"
         found = f"indexes were built by {built}, the server has {now}"
-        yield Finding("collation version", "the one indexes were built by", found, State.NOTE, fix, then, by_hand=True)
+        yield Finding(
+            "collation version", "the one indexes were built by", found, Severity.NOTE, fix, then, by_hand=True
+        )
 
 
 def _size(count: int) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from headwater.sources.doctor import Finding, Scope, State, is_well
-from headwater.sources.postgres.catalog.tables import Shape, qualified, quoted, read_shapes, unidentified
+from headwater.sources.doctor import DoctorScope, Finding, Severity, is_well
+from headwater.sources.postgres.catalog.tables import PostgresTable, qualified, quoted, read_shapes, unidentified
 from headwater.sources.postgres.server.connections import Connection
 
 _RIGHTS = """
@@ -30,7 +30,7 @@ ORDER BY i.indnkeyatts, c.relname LIMIT 1
 _POLICIES = "SELECT count(*) FROM pg_class WHERE relrowsecurity AND relkind IN ('r', 'p')"
 
 
-def tables(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def tables(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     shapes = read_shapes(db)
     asked = [shape for shape in shapes.values() if not shape.is_partition and scope.asks(shape.name)]
     rights = _rights(db, user, asked)
@@ -38,19 +38,19 @@ def tables(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
     lacks = [[*rights[one.oid], *_identity(db, one, shapes)] for one in asked if not any(_kind(one))]
     yield _together(len(asked), sum(1 for findings in lacks if is_well(findings)))
     for name in sorted(set(scope.tables) - {shape.name for shape in asked}):
-        yield Finding(f"table {name}", "a table", "there is none by this name", State.BAD, then="check the spelling")
+        yield Finding(f"table {name}", "a table", "there is none by this name", Severity.BAD, then="check the spelling")
     yield from chain(*lacks, never)
 
 
 def _together(count: int, ready: int) -> Finding:
     needed, state = (
         "each readable, with every row, owned, with a replica identity",
-        State.FINE if ready == count else State.NOTE,
+        Severity.FINE if ready == count else Severity.NOTE,
     )
     return Finding("tables", needed, f"{ready} of {count} ready", state)
 
 
-def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> dict[int, list[Finding]]:
+def _rights(db: Connection, user: str, shapes: Sequence[PostgresTable]) -> dict[int, list[Finding]]:
     """By table: those that are missing."""
     named = {shape.oid: shape for shape in shapes}
     found: dict[int, list[Finding]] = {}
@@ -70,52 +70,52 @@ def _rights(db: Connection, user: str, shapes: Sequence[Shape]) -> dict[int, lis
     return found
 
 
-def _ungranted(shape: Shape, right: str, on: str, user: str) -> Finding:
+def _ungranted(shape: PostgresTable, right: str, on: str, user: str) -> Finding:
     fix = f"GRANT {right} ON {on} TO {quoted(user)}"
-    return Finding(f"table {shape.name}", f"{right} on {on}", "not granted", State.BAD, fix)
+    return Finding(f"table {shape.name}", f"{right} on {on}", "not granted", Severity.BAD, fix)
 
 
-def _not_owned(shape: Shape, owner: str, owner_is_super: bool, user: str) -> Finding:
+def _not_owned(shape: PostgresTable, owner: str, owner_is_super: bool, user: str) -> Finding:
     """To belong to an ordinary owner is enough; to a superuser nobody should."""
     belong, take = f"GRANT {quoted(owner)} TO {quoted(user)}", f"ALTER TABLE {qualified(shape)} OWNER TO {quoted(user)}"
     return Finding(
         f"table {shape.name}",
         "its owner, to publish it",
         f"owned by {owner}",
-        State.BAD,
+        Severity.BAD,
         take if owner_is_super else belong,
         "or connect as the owner",
         by_hand=True,
     )
 
 
-def _secured(shape: Shape, user: str) -> Finding:
+def _secured(shape: PostgresTable, user: str) -> Finding:
     """To see past policies is for an administrator to allow."""
     found = f"row-level security applies to {user}: no live queries"
     fix = f"ALTER ROLE {quoted(user)} BYPASSRLS"
-    return Finding(f"table {shape.name}", "every row of it", found, State.BAD, fix, "as a superuser", by_hand=True)
+    return Finding(f"table {shape.name}", "every row of it", found, Severity.BAD, fix, "as a superuser", by_hand=True)
 
 
-def _kind(shape: Shape) -> Iterator[Finding]:
+def _kind(shape: PostgresTable) -> Iterator[Finding]:
     """Why it cannot be live, whatever else it lacks."""
     subject, needed = f"table {shape.name}", "a table that is logged, by itself"
     if shape.persistence == "u":
         fix = f"ALTER TABLE {qualified(shape)} SET LOGGED"
-        yield Finding(subject, needed, "unlogged: no live queries", State.NOTE, fix, "it is rewritten", by_hand=True)
+        yield Finding(subject, needed, "unlogged: no live queries", Severity.NOTE, fix, "it is rewritten", by_hand=True)
     if shape.kind == "r" and shape.parts:
-        yield Finding(subject, needed, "others inherit from it: no live queries", State.NOTE, then="partition it")
+        yield Finding(subject, needed, "others inherit from it: no live queries", Severity.NOTE, then="partition it")
 
 
-def _identity(db: Connection, shape: Shape, shapes: Mapping[int, Shape]) -> Iterator[Finding]:
+def _identity(db: Connection, shape: PostgresTable, shapes: Mapping[int, PostgresTable]) -> Iterator[Finding]:
     for one in unidentified(shape, shapes):
         found = "no primary key, and no replica identity" if not one.key else "no replica identity"
-        yield Finding(f"table {one.name}", "a replica identity", found, State.BAD, _identifying(db, one))
+        yield Finding(f"table {one.name}", "a replica identity", found, Severity.BAD, _identifying(db, one))
     if shape.identity == "f" and not shape.key:
         found = "FULL, without a key: every update is logged with its whole old row"
-        yield Finding(f"table {shape.name}", "a primary key, better", found, State.NOTE)
+        yield Finding(f"table {shape.name}", "a primary key, better", found, Severity.NOTE)
 
 
-def _identifying(db: Connection, shape: Shape) -> str:
+def _identifying(db: Connection, shape: PostgresTable) -> str:
     """The cheapest way: its key, another unique index, and only then the whole row."""
     if shape.key:
         return f"ALTER TABLE {qualified(shape)} REPLICA IDENTITY DEFAULT"
@@ -124,8 +124,8 @@ def _identifying(db: Connection, shape: Shape) -> str:
     return f"ALTER TABLE {qualified(shape)} REPLICA IDENTITY {how}"
 
 
-def policies(db: Connection, user: str, scope: Scope) -> Iterator[Finding]:
+def policies(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     row = db.execute(_POLICIES).fetchone()
     if row is not None and row[0]:
         found = f"{row[0]} tables have policies: subscribers see past them"
-        yield Finding("row security", "none: it is not applied to subscribers", found, State.NOTE)
+        yield Finding("row security", "none: it is not applied to subscribers", found, Severity.NOTE)

@@ -20,10 +20,10 @@ import pyarrow as pa
 from headwater.fs.atomic_write import read_checked, sync_directory, write_checked
 from headwater.fs.permissions import make_directory
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.catalog.captured_table import Captured
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.row_cache import run_files
-from headwater.sources.postgres.row_cache.run_files import Filed
-from headwater.sources.postgres.row_cache.runs import Keyed, Run, concatenated, merged, run_of
+from headwater.sources.postgres.row_cache.run_files import RowRunFile
+from headwater.sources.postgres.row_cache.runs import RowKeys, RowRun, concatenated, merged, run_of
 
 DIRECTORY = "postgres"
 SEED_ROWS_MAX = 1 << 18  # of a table that is being read, in memory; then they go into a file
@@ -32,7 +32,7 @@ _VERSION = 2
 _MANIFEST = "manifest"
 _FANOUT = 2  # a run is left alone while it is so many times larger than all newer ones together
 
-Files = Mapping[int, Sequence[Filed]]  # oldest first, by the oid of their table
+Files = Mapping[int, Sequence[RowRunFile]]  # oldest first, by the oid of their table
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     position: int = 0
     files: int = 0  # that were ever named
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
-    captures: dict[int, Captured] = msgspec.field(default_factory=dict)
+    captures: dict[int, CapturedTable] = msgspec.field(default_factory=dict)
     runs: dict[int, list[tuple[str, str]]] = msgspec.field(default_factory=dict)
 
 
@@ -48,7 +48,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Manifest).decode
 
 
-class Shelf:
+class DurableRows:
     """Every method may be called from any thread."""
 
     def __init__(self, directory: Path) -> None:
@@ -62,7 +62,7 @@ class Shelf:
             for oid, named in self._manifest.runs.items()
         }
         self._named = self._manifest.files
-        self._seeded: dict[int, list[Filed]] = {}
+        self._seeded: dict[int, list[RowRunFile]] = {}
         self._lock, self._tidying = threading.RLock(), threading.Lock()
         self._sweep()
 
@@ -72,7 +72,7 @@ class Shelf:
         return self._manifest.position
 
     @property
-    def captures(self) -> dict[int, Captured]:
+    def captures(self) -> dict[int, CapturedTable]:
         return dict(self._manifest.captures)
 
     def number(self, name: str) -> int:
@@ -82,10 +82,10 @@ class Shelf:
         with self._lock:
             self._commit(self.files, numbers=self._manifest.numbers | {name: value})
 
-    def seed(self, capture: Captured, batches: Iterable[pa.RecordBatch]) -> None:
+    def seed(self, capture: CapturedTable, batches: Iterable[pa.RecordBatch]) -> None:
         """The rows of a table that is no captured one yet."""
-        keyed = Keyed(capture)
-        parts: list[Filed] = []
+        keyed = RowKeys(capture)
+        parts: list[RowRunFile] = []
         try:
             for run in _seeds(keyed, batches):
                 parts.append(self._write(keyed, [run], is_whole=True))
@@ -99,7 +99,7 @@ class Shelf:
         self._remove(one.name for one in self._seeded.get(capture.oid, ()))  # of an attempt that went no further
         self._seeded[capture.oid] = parts
 
-    def begin(self, capture: Captured) -> None:
+    def begin(self, capture: CapturedTable) -> None:
         """A table is captured from here on; its rows were seeded."""
         with self._lock:
             files = {**self.files, capture.oid: self._seeded.pop(capture.oid, [])}
@@ -114,8 +114,8 @@ class Shelf:
     def settle(
         self,
         position: int,
-        captures: Mapping[int, Captured],
-        fresh: Mapping[int, Sequence[Run]],
+        captures: Mapping[int, CapturedTable],
+        fresh: Mapping[int, Sequence[RowRun]],
         rewritten: Iterable[int],
     ) -> None:
         """The tables as they are at `position`, with these runs on top of those that are there; but of the tables that
@@ -125,7 +125,7 @@ class Shelf:
             for oid, runs in fresh.items():
                 older = kept.get(oid, [])
                 if oid in captures and any(run.size for run in runs):
-                    kept[oid] = [*older, self._write(Keyed(captures[oid]), runs, is_whole=not older)]
+                    kept[oid] = [*older, self._write(RowKeys(captures[oid]), runs, is_whole=not older)]
             self._commit(kept, position=position, captures=dict(captures))
 
     def tidy(self) -> None:
@@ -143,7 +143,7 @@ class Shelf:
         start = worth_merging([one.run.size for one in files])
         if capture is None or start == len(files):
             return
-        new = self._write(Keyed(capture), [one.run for one in files[start:]], is_whole=start == 0)
+        new = self._write(RowKeys(capture), [one.run for one in files[start:]], is_whole=start == 0)
         with self._lock:
             now = self.files.get(oid, ())
             if [*now[: len(files)]] == [*files]:
@@ -151,7 +151,7 @@ class Shelf:
             else:  # the table ended meanwhile, or was captured anew
                 self._remove([new.name])
 
-    def _write(self, keyed: Keyed, runs: Sequence[Run], *, is_whole: bool, adds: bool = False) -> Filed:
+    def _write(self, keyed: RowKeys, runs: Sequence[RowRun], *, is_whole: bool, adds: bool = False) -> RowRunFile:
         with self._lock:
             self._named += 1
             path = self._directory / f"{self._named:08d}.arrow"
@@ -216,7 +216,7 @@ def _without(given: Mapping[int, Any], oid: int) -> dict[int, Any]:
     return {key: value for key, value in given.items() if key != oid}
 
 
-def _seeds(keyed: Keyed, batches: Iterable[pa.RecordBatch]) -> Iterator[Run]:
+def _seeds(keyed: RowKeys, batches: Iterable[pa.RecordBatch]) -> Iterator[RowRun]:
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -227,8 +227,8 @@ def _seeds(keyed: Keyed, batches: Iterable[pa.RecordBatch]) -> Iterator[Run]:
         yield _seed(keyed, waiting)
 
 
-def _seed(keyed: Keyed, batches: Sequence[pa.RecordBatch]) -> Run:
+def _seed(keyed: RowKeys, batches: Sequence[pa.RecordBatch]) -> RowRun:
     """Rows of a table without a key may be equal: they are counted together."""
     rows = concatenated(keyed, batches)
     one = run_of(keyed, rows, np.ones(rows.num_rows, np.int32))
-    return one if keyed.capture.table.key else Run.of(merged([one], keyed, is_whole=True, adds=True))
+    return one if keyed.capture.table.key else RowRun.of(merged([one], keyed, is_whole=True, adds=True))

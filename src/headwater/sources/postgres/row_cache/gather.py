@@ -16,7 +16,7 @@ _WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowSelection:
     """Rows at some places of a batch; None: all of them."""
 
     rows: pa.RecordBatch
@@ -47,7 +47,7 @@ def _words(column: pa.Array) -> Ints:
     return np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
 
 
-def gathered(pieces: Sequence[Piece], into: Sequence[Ints], schema: pa.Schema) -> pa.RecordBatch:
+def gathered(pieces: Sequence[RowSelection], into: Sequence[Ints], schema: pa.Schema) -> pa.RecordBatch:
     """The rows of each piece stand where `into` says, which leaves no place out."""
     some = [(piece, places) for piece, places in zip(pieces, into, strict=True) if len(places)]
     count = sum(len(places) for _, places in some)
@@ -58,7 +58,7 @@ def gathered(pieces: Sequence[Piece], into: Sequence[Ints], schema: pa.Schema) -
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _column(some: Sequence[tuple[Piece, Ints]], n: int, type: pa.DataType, whence: Ints) -> pa.Array:
+def _column(some: Sequence[tuple[RowSelection, Ints]], n: int, type: pa.DataType, whence: Ints) -> pa.Array:
     if some and all(_has_words(piece.rows.column(n)) for piece, _ in some):
         words = np.empty(len(whence), np.int64)
         for piece, places in some:

@@ -1,8 +1,8 @@
-"""What a PostgreSQL source keeps beside the origin: captured tables in their shapes, and the rows of each by key.
+"""The rows of captured tables, by key, cached beside the source; and the shapes of those tables.
 
 PostgreSQL tells of an update little more than the new row: what was there before, we know from here. Rows are kept in
-memory from the moment they are reported until the log is durable past them, and only then go on the shelf. So after a
-crash the shelf stands at or before what is asked for, and is brought there by the same changes again.
+memory from the moment they are reported until the log is durable past them, and only then go to disk. So after a
+crash what is on disk stands at or before what is asked for, and is brought there by the same changes again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value, from_array, to_array
-from headwater.sources.postgres.catalog.captured_table import Captured, Held
-from headwater.sources.postgres.row_cache.durable import Shelf
-from headwater.sources.postgres.row_cache.runs import Keyed, Run, find, merged, run_of_rows, together
+from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
+from headwater.sources.postgres.row_cache.durable import DurableRows
+from headwater.sources.postgres.row_cache.runs import RowKeys, RowRun, find, merged, run_of_rows, together
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
 LOOK_AHEAD_MIN = 32  # keys, below which one by one is sooner
 
 _Key = tuple[int, bytes]
-Written = Mapping[_Key, Held]
+Written = Mapping[_Key, CachedRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,62 +37,62 @@ class _Unsettled:
     first: int
     position: int
     rows: Written = field(default_factory=dict)
-    runs: dict[int, Run] = field(default_factory=dict)
-    captures: dict[int, Captured | None] = field(default_factory=dict)
+    runs: dict[int, RowRun] = field(default_factory=dict)
+    captures: dict[int, CapturedTable | None] = field(default_factory=dict)
     rewritten: frozenset[int] = frozenset()
 
 
-class Keeping:
+class RowCache:
     """Belongs to whoever holds the source's lock, but for `seed` and `tidy`, which others need not wait for."""
 
     def __init__(self, directory: Path) -> None:
-        self._shelf = Shelf(directory)
-        self.captures = self._shelf.captures
+        self._durable = DurableRows(directory)
+        self.captures = self._durable.captures
         self._unsettled: deque[_Unsettled] = deque()  # those with rows are the last: what is older was frozen
-        self._latest: dict[_Key, Held] = {}
-        self._ahead: dict[_Key, Held] = {}
-        self._keyed: dict[int, Keyed] = {}
-        self._fresh: dict[int, tuple[bool, list[Run]]] = {}  # unsettled runs by table; whether they are all of it
+        self._latest: dict[_Key, CachedRow] = {}
+        self._ahead: dict[_Key, CachedRow] = {}
+        self._keyed: dict[int, RowKeys] = {}
+        self._fresh: dict[int, tuple[bool, list[RowRun]]] = {}  # unsettled runs by table; whether they are all of it
 
     @property
     def position(self) -> int:
         """All that happened up to here is settled."""
-        return self._shelf.position
+        return self._durable.position
 
     # Numbers and tables
 
     def number(self, name: str) -> int:
-        return self._shelf.number(name)
+        return self._durable.number(name)
 
     def note(self, name: str, value: int) -> None:
-        self._shelf.note(name, value)
+        self._durable.note(name, value)
 
-    def keyed(self, capture: Captured) -> Keyed:
+    def keyed(self, capture: CapturedTable) -> RowKeys:
         """How the rows of a table are told apart, thought out once."""
         known = self._keyed.get(capture.oid)
         if known is None or known.capture is not capture:
-            known = self._keyed[capture.oid] = Keyed(capture)
+            known = self._keyed[capture.oid] = RowKeys(capture)
         return known
 
-    def seed(self, capture: Captured, batches: Iterable[pa.RecordBatch]) -> None:
+    def seed(self, capture: CapturedTable, batches: Iterable[pa.RecordBatch]) -> None:
         """The rows of a table, as they were at `since`. It was purged, and begins when they are there."""
-        self._shelf.seed(capture, batches)
+        self._durable.seed(capture, batches)
 
-    def begin(self, capture: Captured) -> None:
+    def begin(self, capture: CapturedTable) -> None:
         """A table whose rows are there. At once and for good: it is not told through the log."""
-        self._shelf.begin(capture)
+        self._durable.begin(capture)
         self.captures[capture.oid] = capture
 
     def purge(self, oid: int) -> None:
         """Of an earlier capture of the table nothing is left, settled or not."""
         self.freeze()
-        self._shelf.purge(oid)
+        self._durable.purge(oid)
         for one in self._unsettled:
             one.captures.pop(oid, None)
             one.runs.pop(oid, None)
         self._fresh.pop(oid, None)
 
-    def reshape(self, position: int, capture: Captured) -> None:
+    def reshape(self, position: int, capture: CapturedTable) -> None:
         """A table has another shape from the transaction at `position` on."""
         self.freeze()
         self.captures[capture.oid] = capture
@@ -106,17 +106,17 @@ class Keeping:
 
     # Looking
 
-    def layers(self, oid: int) -> list[Run]:
+    def layers(self, oid: int) -> list[RowRun]:
         """All there is of a table, oldest first, but for the rows that were written one by one: see `freeze`."""
         if oid not in self._fresh:
             touching = [one for one in self._unsettled if oid in one.runs]
             rewritten = max((n for n, one in enumerate(touching) if oid in one.rewritten), default=None)
             self._fresh[oid] = (rewritten is not None, [one.runs[oid] for one in touching[rewritten or 0 :]])
         is_all, fresh = self._fresh[oid]
-        return fresh if is_all else [*(one.run for one in self._shelf.files.get(oid, ())), *fresh]
+        return fresh if is_all else [*(one.run for one in self._durable.files.get(oid, ())), *fresh]
 
     @contextmanager
-    def looking_ahead(self, wanted: Iterable[tuple[Captured, list[Value]]]) -> Iterator[None]:
+    def looking_ahead(self, wanted: Iterable[tuple[CapturedTable, list[Value]]]) -> Iterator[None]:
         """What there is under many keys, read at once: cheaper than one by one. Nothing may settle meanwhile."""
         by_table: dict[int, dict[bytes, list[Value]]] = defaultdict(dict)
         for capture, values in wanted:
@@ -131,35 +131,35 @@ class Keeping:
         finally:
             self._ahead = {}
 
-    def _look_ahead(self, keyed: Keyed, keys: Mapping[bytes, list[Value]]) -> None:
+    def _look_ahead(self, keyed: RowKeys, keys: Mapping[bytes, list[Value]]) -> None:
         columns = zip(zip(*keys.values(), strict=True), keyed.types, strict=True)
         names = [to_array(values, type) for values, type in columns]
         found = find(self.layers(keyed.capture.oid), keyed, keyed.hashes(names), names)
         places, count, batch = found.whole(keyed)
         asked = list(keys)
         rows = zip(places.tolist(), rows_of(batch, keyed.capture.table), count.tolist(), strict=True)
-        self._ahead |= {(keyed.capture.oid, asked[place]): Held(row, count) for place, row, count in rows}
+        self._ahead |= {(keyed.capture.oid, asked[place]): CachedRow(row, count) for place, row, count in rows}
 
-    def held(self, capture: Captured, values: Sequence[Value]) -> Held | None:
+    def held(self, capture: CapturedTable, values: Sequence[Value]) -> CachedRow | None:
         """The row that these values name."""
         key = capture.key_of(values)
         place = (capture.oid, key)
         found = self._latest.get(place) or self._ahead.get(place) or self._searched(capture, values, key)
         return found if found is not None and found.count else None
 
-    def _searched(self, capture: Captured, values: Sequence[Value], key: bytes) -> Held | None:
+    def _searched(self, capture: CapturedTable, values: Sequence[Value], key: bytes) -> CachedRow | None:
         keyed = self.keyed(capture)
         hash = keyed.hash(values)
         layers = reversed(self.layers(capture.oid))
         return next((held for run in layers if (held := run.held(keyed, hash, key)) is not None), None)
 
-    def all(self, capture: Captured) -> Iterator[Held]:
+    def all(self, capture: CapturedTable) -> Iterator[CachedRow]:
         """Everything of a table, as of the last write."""
         self.freeze()
         keyed = self.keyed(capture)
         for chunk in merged(self.layers(capture.oid), keyed, is_whole=True):
             for row, count in zip(rows_of(chunk.rows, capture.table), chunk.count.tolist(), strict=True):
-                yield Held(row, count)
+                yield CachedRow(row, count)
 
     # Writing
 
@@ -169,7 +169,7 @@ class Keeping:
             self._unsettled.append(_Unsettled(position, position, written))
             self._latest.update(written)
 
-    def write_runs(self, first: int, position: int, runs: Mapping[int, Run]) -> None:
+    def write_runs(self, first: int, position: int, runs: Mapping[int, RowRun]) -> None:
         """What the transactions from `first` to `position` left behind. Nothing was written since `freeze`."""
         self._unsettled.append(_Unsettled(first, position, runs=dict(runs)))
         while len(self._unsettled) > 1 and _belong_together(self._unsettled[-2], self._unsettled[-1]):
@@ -184,7 +184,7 @@ class Keeping:
             runs[oid] = together(older.runs[oid], newer.runs[oid], self.keyed(self.captures[oid]))
         return _Unsettled(older.first, newer.position, runs=runs)
 
-    def rewrite(self, position: int, capture: Captured, rows: Sequence[Held]) -> None:
+    def rewrite(self, position: int, capture: CapturedTable, rows: Sequence[CachedRow]) -> None:
         """A table has another shape, and these rows in it, from the transaction at `position` on."""
         self.reshape(position, capture)
         runs = {capture.oid: run_of_rows(self.keyed(capture), rows)}
@@ -200,8 +200,8 @@ class Keeping:
             self._unsettled.append(_Unsettled(rows[-1].first, rows[0].position, runs=dict(self._runs(self._latest))))
             self._latest, self._fresh = {}, {}
 
-    def _runs(self, written: Written) -> Iterator[tuple[int, Run]]:
-        by_table: dict[int, list[Held]] = defaultdict(list)
+    def _runs(self, written: Written) -> Iterator[tuple[int, RowRun]]:
+        by_table: dict[int, list[CachedRow]] = defaultdict(list)
         for (oid, _), held in written.items():
             by_table[oid].append(held)
         for oid in by_table.keys() & self.captures.keys():  # a transaction may end a table that it changed before
@@ -210,7 +210,7 @@ class Keeping:
     # Settling
 
     def settle(self, position: int) -> None:
-        """The log is durable up to here: what was written up to here goes on the shelf. Transactions that were written
+        """The log is durable up to here: what was written up to here goes to disk. Transactions that were written
         together settle together."""
         ripe = next((n for n, one in enumerate(self._unsettled) if one.position > position), len(self._unsettled))
         later = self._unsettled[ripe] if ripe < len(self._unsettled) else None
@@ -220,11 +220,11 @@ class Keeping:
             self._settle(list(islice(self._unsettled, ripe)), position)
 
     def _settle(self, settled: Sequence[_Unsettled], position: int) -> None:
-        """Nothing is forgotten before it is on the shelf."""
-        captures = self._shelf.captures
-        fresh: dict[int, list[Run]] = defaultdict(list)
+        """Nothing is forgotten before it is on disk."""
+        captures = self._durable.captures
+        fresh: dict[int, list[RowRun]] = defaultdict(list)
         rewritten: set[int] = set()
-        rows: dict[_Key, Held] = {}
+        rows: dict[_Key, CachedRow] = {}
         for one in settled:
             rows |= one.rows
             rewritten |= one.rewritten
@@ -238,7 +238,7 @@ class Keeping:
                 fresh[oid].append(run)
         for oid, run in self._runs(rows):
             fresh[oid].append(run)
-        self._shelf.settle(position, captures, fresh, rewritten)
+        self._durable.settle(position, captures, fresh, rewritten)
         self._forget(len(settled), rows)
 
     def _forget(self, count: int, rows: Written) -> None:
@@ -250,15 +250,15 @@ class Keeping:
         self._fresh = {}
 
     def tidy(self) -> None:
-        """Merges what lies on the shelf. Others go on meanwhile."""
-        self._shelf.tidy()
+        """Merges what lies on disk. Others go on meanwhile."""
+        self._durable.tidy()
 
     def rewind(self) -> None:
         """Forgets what was not settled: the changes are read again from `position` on."""
         self._unsettled.clear()
         self._latest.clear()
         self._fresh = {}
-        self.captures = self._shelf.captures
+        self.captures = self._durable.captures
 
 
 def _belong_together(older: _Unsettled, newer: _Unsettled) -> bool:

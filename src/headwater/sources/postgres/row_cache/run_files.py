@@ -16,21 +16,21 @@ from headwater.fs.atomic_write import digest_of
 from headwater.fs.permissions import open_to_write
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
-from headwater.sources.postgres.row_cache.runs import Chunk, Run
+from headwater.sources.postgres.row_cache.runs import RowRun, RunChunk
 
 _HASH, _COUNT = pa.field("hash", pa.uint64()), pa.field("count", pa.int32())
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class RowRunFile:
     """A run, and the name and digest of its file."""
 
     name: str
     digest: str
-    run: Run
+    run: RowRun
 
 
-def write(path: Path, table: Table, chunks: Iterable[Chunk]) -> Filed:
+def write(path: Path, table: Table, chunks: Iterable[RunChunk]) -> RowRunFile:
     """Durable once the directory is synced."""
     schema = pa.schema([_HASH, _COUNT, *table.arrow])
     with open_to_write(path) as file:
@@ -43,7 +43,7 @@ def write(path: Path, table: Table, chunks: Iterable[Chunk]) -> Filed:
     return _filed(path)
 
 
-def read(path: Path, digest: str) -> Filed:
+def read(path: Path, digest: str) -> RowRunFile:
     """The run as it was written."""
     try:
         filed = _filed(path)
@@ -54,12 +54,12 @@ def read(path: Path, digest: str) -> Filed:
     return filed
 
 
-def _filed(path: Path) -> Filed:
+def _filed(path: Path) -> RowRunFile:
     mapped = pa.memory_map(str(path)).read_buffer()
     digest = digest_of(memoryview(mapped))
     reader = pa.ipc.open_file(mapped)
     batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
-    return Filed(path.name, digest, Run.of(map(_chunk, batches)))
+    return RowRunFile(path.name, digest, RowRun.of(map(_chunk, batches)))
 
 
 def _damaged(path: Path, found: str) -> Corrupt:
@@ -69,6 +69,6 @@ def _damaged(path: Path, found: str) -> Corrupt:
     )
 
 
-def _chunk(batch: pa.RecordBatch) -> Chunk:
+def _chunk(batch: pa.RecordBatch) -> RunChunk:
     rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=pa.schema([*batch.schema][2:]))
-    return Chunk(batch.column(0).to_numpy(), batch.column(1).to_numpy(), None, rows)
+    return RunChunk(batch.column(0).to_numpy(), batch.column(1).to_numpy(), None, rows)

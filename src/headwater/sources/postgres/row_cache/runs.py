@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_columns, hash_row
 from headwater.model.schema import Column
 from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
-from headwater.sources.postgres.catalog.captured_table import Captured, Held
-from headwater.sources.postgres.row_cache.gather import Piece, picked
+from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
+from headwater.sources.postgres.row_cache.gather import RowSelection, picked
 
 CHUNK_ROWS = 1 << 16  # of a chunk that a merge makes, about
 _DEAD = 2  # so many times more rows than keys are carried along
@@ -33,10 +33,10 @@ _NONE: Ints = np.empty(0, np.int64)
 _NO_COUNTS: Counts = np.empty(0, np.int32)
 
 
-class Keyed:
+class RowKeys:
     """How the rows of one table are told apart. By what is equal where there is a key, else to the bit."""
 
-    def __init__(self, capture: Captured) -> None:
+    def __init__(self, capture: CapturedTable) -> None:
         self.capture = capture
         self.columns = capture.table.columns
         self.places = capture.identity
@@ -107,7 +107,7 @@ def _filled(column: Column, count: int) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class RunChunk:
     """Keys in order of their hash. `place` says where each stands in `rows`; None: in the same order.
 
     `count` is how often a row is there; 0 where it went, and then only the columns of its key mean anything.
@@ -121,7 +121,7 @@ class Chunk:
     def placed(self, at: Ints) -> Ints:
         return at if self.place is None else self.place[at]
 
-    def match(self, keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], part: Ints) -> tuple[Ints, Ints]:
+    def match(self, keyed: RowKeys, hash: Uint64s, names: Sequence[pa.Array], part: Ints) -> tuple[Ints, Ints]:
         """Which of some keys, in order of their hashes, are here; and where."""
         found = [(_NONE, _NONE)]
         asked, at = self._first(hash)
@@ -148,17 +148,17 @@ class Chunk:
         there = (self.hash[np.minimum(at, len(self.hash) - 1)] == hash[asked]) & (at < len(self.hash))
         return asked[there], at[there]
 
-    def held(self, keyed: Keyed, hash: np.uint64, key: bytes) -> Held | None:
+    def held(self, keyed: RowKeys, hash: np.uint64, key: bytes) -> CachedRow | None:
         """What is here under one key; None where the run does not tell of it."""
         at = int(self.hash.searchsorted(hash))
         while at < len(self.hash) and self.hash[at] == hash:
             row = self.row(keyed, at)
             if keyed.capture.key(row) == key:
-                return Held(row, int(self.count[at]))
+                return CachedRow(row, int(self.count[at]))
             at += 1
         return None
 
-    def row(self, keyed: Keyed, at: int) -> Row:
+    def row(self, keyed: RowKeys, at: int) -> Row:
         place = at if self.place is None else int(self.place[at])
         return tuple([read(column, place) for read, column in zip(keyed.readers, self.columns, strict=False)])
 
@@ -168,39 +168,39 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RowRun:
     """Chunks in order of their hashes; keys of one hash are in one chunk. `first` has the first hash of each."""
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[RunChunk, ...]
     first: Uint64s
     size: int
 
     @classmethod
-    def of(cls, chunks: Iterable[Chunk]) -> Run:
+    def of(cls, chunks: Iterable[RunChunk]) -> RowRun:
         some = tuple(chunk for chunk in chunks if len(chunk.hash))
         first = np.array([chunk.hash[0] for chunk in some], np.uint64)
         return cls(some, first, sum(len(chunk.hash) for chunk in some))
 
-    def held(self, keyed: Keyed, hash: np.uint64, key: bytes) -> Held | None:
+    def held(self, keyed: RowKeys, hash: np.uint64, key: bytes) -> CachedRow | None:
         at = int(self.first.searchsorted(hash, "right")) - 1
         return self.chunks[at].held(keyed, hash, key) if at >= 0 else None
 
-    def parts(self, hash: Uint64s) -> Iterator[tuple[Chunk, int, int]]:
+    def parts(self, hash: Uint64s) -> Iterator[tuple[RunChunk, int, int]]:
         """From where to where hashes that are in order may be in which chunk."""
         cuts = [*hash.searchsorted(self.first).tolist(), len(hash)]
         return ((chunk, *cut) for chunk, cut in zip(self.chunks, pairwise(cuts), strict=True) if cut[0] < cut[1])
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRows:
     """The rows of some keys, in pieces: `asked` says whose each is, and `count` how often it is there. Keys that are
     unknown, or have no row, are not among them."""
 
     asked: list[Ints]
     count: list[Counts]
-    pieces: list[Piece]
+    pieces: list[RowSelection]
 
-    def whole(self, keyed: Keyed) -> tuple[Ints, Counts, pa.RecordBatch]:
+    def whole(self, keyed: RowKeys) -> tuple[Ints, Counts, pa.RecordBatch]:
         """All pieces in one."""
         rows = [piece.rows if piece.at is None else taken(piece.rows, piece.at) for piece in self.pieces]
         return (
@@ -211,12 +211,12 @@ class Found:
 
 
 def find(
-    runs: Sequence[Run], keyed: Keyed, hash: Uint64s, names: Sequence[pa.Array], asked: Ints | None = None
-) -> Found:
+    runs: Sequence[RowRun], keyed: RowKeys, hash: Uint64s, names: Sequence[pa.Array], asked: Ints | None = None
+) -> FoundRows:
     """The newest of what the runs have, oldest run first, under each of the keys; or only under those that are asked
     for, in order of their hashes."""
     left = ordered(hash) if asked is None else asked
-    found = Found([], [], [])
+    found = FoundRows([], [], [])
     for run in reversed(runs):
         wanted, is_left = hash[left], np.ones(len(left), np.bool_)
         for chunk, begin, end in run.parts(wanted):
@@ -232,9 +232,9 @@ def find(
     return found
 
 
-def _piece(keyed: Keyed, rows: pa.RecordBatch, at: Ints) -> Piece:
+def _piece(keyed: RowKeys, rows: pa.RecordBatch, at: Ints) -> RowSelection:
     is_old = rows.num_columns < len(keyed.columns)
-    return Piece(keyed.padded(taken(rows, at)), None) if is_old else Piece(rows, at)
+    return RowSelection(keyed.padded(taken(rows, at)), None) if is_old else RowSelection(rows, at)
 
 
 def ordered(hash: Uint64s) -> Ints:
@@ -247,7 +247,7 @@ def ordered(hash: Uint64s) -> Ints:
     return order if (there[1:] >= there[:-1]).all() else np.argsort(hash, kind="stable")
 
 
-def concatenated(keyed: Keyed, rows: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def concatenated(keyed: RowKeys, rows: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(rows) == 1:
         return rows[0]
     columns = [
@@ -269,7 +269,7 @@ def _columns(columns: Sequence[pa.Array], at: Ints) -> list[pa.Array]:
 # Making
 
 
-def run_of_rows(keyed: Keyed, held: Sequence[Held]) -> Run:
+def run_of_rows(keyed: RowKeys, held: Sequence[CachedRow]) -> RowRun:
     """Keys that differ, from rows that may be older than the last columns."""
     rows = [keyed.capture.padded(one.row) for one in held]
     columns = zip(*rows, strict=True) if rows else [()] * len(keyed.columns)
@@ -278,14 +278,14 @@ def run_of_rows(keyed: Keyed, held: Sequence[Held]) -> Run:
     return run_of(keyed, batch, np.array([one.count for one in held], np.int32))
 
 
-def run_of(keyed: Keyed, rows: pa.RecordBatch, count: Counts) -> Run:
+def run_of(keyed: RowKeys, rows: pa.RecordBatch, count: Counts) -> RowRun:
     """Keys that differ."""
     hash = keyed.hashes(keyed.names(rows)) if rows.num_rows else np.empty(0, np.uint64)
     order = ordered(hash)
-    return Run.of([Chunk(hash[order], count[order], order, rows)])
+    return RowRun.of([RunChunk(hash[order], count[order], order, rows)])
 
 
-def merged(runs: Sequence[Run], keyed: Keyed, *, is_whole: bool, adds: bool = False) -> Iterator[Chunk]:
+def merged(runs: Sequence[RowRun], keyed: RowKeys, *, is_whole: bool, adds: bool = False) -> Iterator[RunChunk]:
     """One run of several, oldest first, in chunks that hold no more than needs to be in memory together.
 
     `is_whole`: nothing older is left, so what is gone need not be remembered. `adds`: no run is newer than another,
@@ -300,17 +300,17 @@ def merged(runs: Sequence[Run], keyed: Keyed, *, is_whole: bool, adds: bool = Fa
             yield chunk
 
 
-def together(older: Run, newer: Run, keyed: Keyed) -> Run:
+def together(older: RowRun, newer: RowRun, keyed: RowKeys) -> RowRun:
     """One run of two that are small. Rows are moved only where most of them do not count any more: else it is told
     anew where each stands."""
     sources = [*newer.chunks, *older.chunks]
     if not sources:
         return older
     laid = _laid(sources, keyed, is_whole=False, adds=False)
-    return Run.of([laid if laid.rows.num_rows <= _DEAD * len(laid.hash) else _gathered(laid)])
+    return RowRun.of([laid if laid.rows.num_rows <= _DEAD * len(laid.hash) else _gathered(laid)])
 
 
-def _slices(run: Run, low: int, high: int) -> Iterator[Chunk]:
+def _slices(run: RowRun, low: int, high: int) -> Iterator[RunChunk]:
     for chunk in run.chunks:
         begin = int(chunk.hash.searchsorted(np.uint64(low)))
         end = len(chunk.hash) if high > (1 << 64) - 1 else int(chunk.hash.searchsorted(np.uint64(high)))
@@ -318,25 +318,25 @@ def _slices(run: Run, low: int, high: int) -> Iterator[Chunk]:
             yield chunk if end - begin == len(chunk.hash) else _slice(chunk, begin, end)
 
 
-def _slice(chunk: Chunk, begin: int, end: int) -> Chunk:
+def _slice(chunk: RunChunk, begin: int, end: int) -> RunChunk:
     at = slice(begin, end)
     if chunk.place is None:
-        return Chunk(chunk.hash[at], chunk.count[at], None, chunk.rows.slice(begin, end - begin))
-    return _gathered(Chunk(chunk.hash[at], chunk.count[at], chunk.place[at], chunk.rows))
+        return RunChunk(chunk.hash[at], chunk.count[at], None, chunk.rows.slice(begin, end - begin))
+    return _gathered(RunChunk(chunk.hash[at], chunk.count[at], chunk.place[at], chunk.rows))
 
 
-def _merged(newest_first: Sequence[Chunk], keyed: Keyed, is_whole: bool, adds: bool) -> Chunk:
+def _merged(newest_first: Sequence[RunChunk], keyed: RowKeys, is_whole: bool, adds: bool) -> RunChunk:
     if not newest_first:
-        return Chunk(np.empty(0, np.uint64), np.empty(0, np.int32), None, concatenated(keyed, []))
+        return RunChunk(np.empty(0, np.uint64), np.empty(0, np.int32), None, concatenated(keyed, []))
     return _gathered(_laid(newest_first, keyed, is_whole, adds))
 
 
-def _gathered(chunk: Chunk) -> Chunk:
+def _gathered(chunk: RunChunk) -> RunChunk:
     """Its rows in the order of their keys, and no others."""
-    return chunk if chunk.place is None else Chunk(chunk.hash, chunk.count, None, taken(chunk.rows, chunk.place))
+    return chunk if chunk.place is None else RunChunk(chunk.hash, chunk.count, None, taken(chunk.rows, chunk.place))
 
 
-def _laid(newest_first: Sequence[Chunk], keyed: Keyed, is_whole: bool, adds: bool) -> Chunk:
+def _laid(newest_first: Sequence[RunChunk], keyed: RowKeys, is_whole: bool, adds: bool) -> RunChunk:
     """All in order, but for the rows."""
     rows = concatenated(keyed, [keyed.padded(chunk.rows) for chunk in newest_first])
     hash = np.concatenate([chunk.hash for chunk in newest_first])
@@ -349,17 +349,17 @@ def _laid(newest_first: Sequence[Chunk], keyed: Keyed, is_whole: bool, adds: boo
     order = order[starts]
     if is_whole:
         order = order[count[order] > 0]
-    return Chunk(hash[order], count[order], place[order], rows)
+    return RunChunk(hash[order], count[order], place[order], rows)
 
 
-def _places(chunks: Sequence[Chunk]) -> Ints:
+def _places(chunks: Sequence[RunChunk]) -> Ints:
     """Where among all their rows those of the chunks stand."""
     before = [0, *accumulate(chunk.rows.num_rows for chunk in chunks)]
     each = zip(chunks, before, strict=False)
     return np.concatenate([start + chunk.placed(np.arange(len(chunk.hash))) for chunk, start in each])
 
 
-def _starts(hash: Uint64s, rows: pa.RecordBatch, place: Ints, order: Ints, keyed: Keyed) -> Bools:
+def _starts(hash: Uint64s, rows: pa.RecordBatch, place: Ints, order: Ints, keyed: RowKeys) -> Bools:
     """Where another key begins, in an order that this puts right: all of one key together, the newest first."""
     starts = np.ones(len(order), np.bool_)
     starts[1:] = hash[order[1:]] != hash[order[:-1]]
@@ -375,9 +375,9 @@ def _starts(hash: Uint64s, rows: pa.RecordBatch, place: Ints, order: Ints, keyed
     return starts
 
 
-def _part(order: Ints, starts: Bools, begin: int, end: int, rows: pa.RecordBatch, place: Ints, keyed: Keyed) -> None:
+def _part(order: Ints, starts: Bools, begin: int, end: int, rows: pa.RecordBatch, place: Ints, keyed: RowKeys) -> None:
     """Rows of one hash, by their keys."""
-    chunk = Chunk(np.empty(0, np.uint64), np.empty(0, np.int32), place, rows)
+    chunk = RunChunk(np.empty(0, np.uint64), np.empty(0, np.int32), place, rows)
     by_key: dict[bytes, list[int]] = {}
     for at in order[begin:end].tolist():
         by_key.setdefault(keyed.capture.key(chunk.row(keyed, at)), []).append(at)

@@ -1,4 +1,4 @@
-"""Connections to the origin, all with the same settings: values read the same wherever they come from.
+"""Connections to the server, all with the same settings: values read the same wherever they come from.
 
 Every connection string of libpq is taken as it is; nothing here knows what the connections are for.
 """

@@ -17,8 +17,8 @@ from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
     Delete,
-    Emitted,
     Insert,
+    LogicalMessage,
     Message,
     NamedType,
     Origin,
@@ -31,22 +31,22 @@ from headwater.sources.postgres.wire.messages import (
     Truncate,
     Update,
 )
-from headwater.sources.postgres.wire.pgoutput import Decoder
-from headwater.sources.postgres.wire.simple_transactions import Plain, spans
-from headwater.sources.source import Lost
+from headwater.sources.postgres.wire.pgoutput import MessageDecoder
+from headwater.sources.postgres.wire.simple_transactions import SimpleTransactions, spans
+from headwater.sources.source import ChangesLost
 
-Said = Relation | Insert | Update | Delete | Truncate | Emitted
+Said = Relation | Insert | Update | Delete | Truncate | LogicalMessage
 SPOOL_BYTES = 32 << 20  # of one transaction under way; more than that goes into a file
-HELD_BYTES_MAX = 64 << 20  # of one plain transaction that is not whole; more than that is decoded as it comes
+HELD_BYTES_MAX = 64 << 20  # of one simple transaction that is not whole; more than that is decoded as it comes
 TRANSACTION_BYTES_MAX = 1 << 30  # of one transaction; what it changed is read anew instead, with all that is captured
-PLAIN_MIN = 100  # messages, below which one by one is sooner
+SIMPLE_MIN = 100  # messages, below which one by one is sooner
 _LENGTH = struct.Struct(">I")
 _ENDS = b"C"
 _ROWS = frozenset({b"I", b"U", b"D"})
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedTransaction:
     """`position` is just behind the commit record."""
 
     position: int
@@ -56,7 +56,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _UnderWay:
+class _StreamedTransaction:
     """A transaction that streams: its messages as bytes, and the savepoints of it that were rolled back."""
 
     file: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES))  # noqa: SIM115
@@ -69,7 +69,7 @@ class _UnderWay:
         self.file.write(_LENGTH.pack(len(payload)) + payload)
 
     def said(self) -> Iterator[Said]:
-        decoder = Decoder()
+        decoder = MessageDecoder()
         decoder.decode(_IN_BLOCK)
         self.file.seek(0)
         while head := self.file.read(_LENGTH.size):
@@ -81,7 +81,9 @@ class _UnderWay:
 def _refuse_larger(size: int) -> None:
     """Its rows would all be in memory together when it commits."""
     if size > TRANSACTION_BYTES_MAX:
-        raise Lost(f"a transaction is larger than the {TRANSACTION_BYTES_MAX:,} bytes that are taken over at once")
+        raise ChangesLost(
+            f"a transaction is larger than the {TRANSACTION_BYTES_MAX:,} bytes that are taken over at once"
+        )
 
 
 _IN_BLOCK = b"S" + struct.pack(">IB", 1, 1)
@@ -89,12 +91,12 @@ _IN_BLOCK = b"S" + struct.pack(">IB", 1, 1)
 
 class Assembly:
     def __init__(self) -> None:
-        self._decoder = Decoder()
+        self._decoder = MessageDecoder()
         self._begun: Begin | None = None
         self._said: list[Said] = []
         self._size = 0  # of the messages that became `_said`
-        self._open: dict[int, _UnderWay] = {}
-        self._block: _UnderWay | None = None
+        self._open: dict[int, _StreamedTransaction] = {}
+        self._block: _StreamedTransaction | None = None
         self._held: list[bytes] = []
 
     @property
@@ -102,10 +104,10 @@ class Assembly:
         """Part of a transaction has come, and the rest has not."""
         return self._begun is not None
 
-    def take_all(self, payloads: Sequence[bytes]) -> Iterator[list[Committed] | Plain]:
-        """The transactions that the messages complete, in order. Many plain ones that follow one another are left as
-        they came; one that may yet be plain is held back until the rest of it is there."""
-        if len(payloads) < PLAIN_MIN and not self._held and payloads and payloads[-1][:1] == _ENDS:
+    def take_all(self, payloads: Sequence[bytes]) -> Iterator[list[CommittedTransaction] | SimpleTransactions]:
+        """The transactions that the messages complete, in order. Many simple ones that follow one another are left as
+        they came; one that may yet be simple is held back until the rest of it is there."""
+        if len(payloads) < SIMPLE_MIN and not self._held and payloads and payloads[-1][:1] == _ENDS:
             yield self.take_each(payloads)
             return
         waiting = [*self._held, *payloads]
@@ -114,16 +116,16 @@ class Assembly:
         self._held = waiting[rest:]
         at = 0
         for begin, end in found.whole:
-            if end - begin >= PLAIN_MIN:
+            if end - begin >= SIMPLE_MIN:
                 yield self.take_each(waiting[at:begin])
-                yield Plain(waiting[begin:end])
+                yield SimpleTransactions(waiting[begin:end])
                 at = end
         yield self.take_each(waiting[at:rest])
 
-    def take_each(self, payloads: Sequence[bytes]) -> list[Committed]:
+    def take_each(self, payloads: Sequence[bytes]) -> list[CommittedTransaction]:
         return [done for payload in payloads if (done := self.take(payload)) is not None]
 
-    def take(self, payload: bytes) -> Committed | None:
+    def take(self, payload: bytes) -> CommittedTransaction | None:
         """The transaction that the message completes, if it does."""
         if self._block is not None and payload[:1] != b"E":
             self._block.add(payload)
@@ -140,19 +142,19 @@ class Assembly:
         for one in self._open.values():
             one.file.close()
 
-    def _change(self, message: Said) -> Committed | None:
+    def _change(self, message: Said) -> CommittedTransaction | None:
         if self._begun is not None or isinstance(message, Relation):
             self._said.append(message)
         return None  # a message outside of transactions concerns nobody here
 
-    def _boundary(self, message: Message) -> Committed | None:
+    def _boundary(self, message: Message) -> CommittedTransaction | None:
         match message:
             case Begin():
                 self._begun = message
             case Commit(end=end):
                 return self._committed(end)
             case StreamStart(xid=xid):
-                self._block = self._open[xid] = self._open.get(xid) or _UnderWay()
+                self._block = self._open[xid] = self._open.get(xid) or _StreamedTransaction()
             case StreamStop():
                 self._block = None
             case StreamAbort(xid=xid, subxid=subxid):
@@ -169,10 +171,10 @@ class Assembly:
                 raise AssertionError(message)
         return None
 
-    def _committed(self, end: int) -> Committed:
+    def _committed(self, end: int) -> CommittedTransaction:
         if self._begun is None:
             raise SourceError("expected the beginning of a transaction, found its end")
-        done = Committed(end, self._begun.xid, self._said, self._begun.at_us)
+        done = CommittedTransaction(end, self._begun.xid, self._said, self._begun.at_us)
         self._begun, self._said, self._size = None, [], 0
         return done
 
@@ -183,7 +185,7 @@ class Assembly:
         elif under_way is not None:
             self._open.pop(xid).file.close()
 
-    def _streamed(self, xid: int, end: int, at_us: int) -> Committed:
-        under_way = self._open.pop(xid, None) or _UnderWay()
+    def _streamed(self, xid: int, end: int, at_us: int) -> CommittedTransaction:
+        under_way = self._open.pop(xid, None) or _StreamedTransaction()
         with under_way.file:
-            return Committed(end, xid, list(under_way.said()), at_us)
+            return CommittedTransaction(end, xid, list(under_way.said()), at_us)

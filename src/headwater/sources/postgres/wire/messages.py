@@ -107,7 +107,7 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class LogicalMessage:
     """What someone said through `pg_logical_emit_message`."""
 
     xid: int
@@ -168,7 +168,7 @@ Message = (
     | Update
     | Delete
     | Truncate
-    | Emitted
+    | LogicalMessage
     | StreamStart
     | StreamStop
     | StreamCommit

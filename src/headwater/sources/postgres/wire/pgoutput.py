@@ -16,8 +16,8 @@ from headwater.sources.postgres.wire.messages import (
     Cells,
     Commit,
     Delete,
-    Emitted,
     Insert,
+    LogicalMessage,
     Message,
     NamedType,
     Origin,
@@ -48,7 +48,7 @@ _STREAM_STARTS, _BLOCKS = b"S", (b"S", b"E")
 _Reader = Callable[[bytes, int, int], Message]  # of the bytes from a place on, and the xid that was before it
 
 
-class Decoder:
+class MessageDecoder:
     """Messages as they come, one at a time."""
 
     def __init__(self) -> None:
@@ -145,11 +145,11 @@ def _truncate(data: bytes, at: int, xid: int) -> Truncate:
     return Truncate(xid, oids, bool(options & 1), bool(options & 2))
 
 
-def _emitted(data: bytes, at: int, xid: int) -> Emitted:
+def _emitted(data: bytes, at: int, xid: int) -> LogicalMessage:
     flags, lsn = _MESSAGE.unpack_from(data, at)
     prefix, at = _text(data, at + _MESSAGE.size)
     (length,) = _LENGTHS.unpack_from(data, at)
-    return Emitted(xid, bool(flags & 1), lsn, prefix, _taken(data, at + 4, length))
+    return LogicalMessage(xid, bool(flags & 1), lsn, prefix, _taken(data, at + 4, length))
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

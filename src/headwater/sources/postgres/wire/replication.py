@@ -23,7 +23,7 @@ from headwater.sources.postgres.catalog.tables import quoted
 from headwater.sources.postgres.server.blockers import deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions, speaking
 from headwater.sources.postgres.server.lsn import format_lsn, parse_lsn
-from headwater.sources.source import Lost
+from headwater.sources.source import ChangesLost
 
 STATUS_S = 1.0  # the server hears from us no later
 _BATCH_BYTES = 4 << 20  # of one read
@@ -244,5 +244,5 @@ def _start(db: Connection, slot: str, publication: str, start: int) -> None:
 def _refusal(message: str, slot: str, words: str) -> SourceError:
     """Our publication has the slot's name."""
     if f'"{slot}" does not exist' in words or "invalidated" in words or "can no longer" in words:
-        return Lost(message)
+        return ChangesLost(message)
     return SourceError(message)

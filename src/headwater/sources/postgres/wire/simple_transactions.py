@@ -1,4 +1,4 @@
-"""Plain transactions, which begin, change rows and commit, and say nothing else: found among the messages of a stream,
+"""Simple transactions, which begin, change rows and commit, and say nothing else: found among the messages of a stream,
 many at once. Pure; what the rows hold is read elsewhere.
 """
 
@@ -23,8 +23,8 @@ EPOCH_S = 946_684_800  # PostgreSQL's: 2000-01-01
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Plain transactions that follow one another, from one message to another; and where one begins that may be plain,
-    but whose end has not come: `rest`."""
+    """Simple transactions that follow one another, from one message to another; and where one begins that may be
+    simple, but whose end has not come: `rest`."""
 
     whole: list[tuple[int, int]]
     rest: int
@@ -35,8 +35,8 @@ def spans(payloads: Sequence[bytes]) -> Spans:
     if len(kinds) < len(payloads):
         raise SourceError("expected a message of logical replication, found an empty one")
     others = np.flatnonzero(~_IS_ROW[kinds])
-    is_plain = (kinds[others[:-1]] == _BEGIN) & (kinds[others[1:]] == _COMMIT)
-    begins, ends = others[:-1][is_plain], others[1:][is_plain] + 1
+    is_simple = (kinds[others[:-1]] == _BEGIN) & (kinds[others[1:]] == _COMMIT)
+    begins, ends = others[:-1][is_simple], others[1:][is_simple] + 1
     apart = np.flatnonzero(begins[1:] != ends[:-1])
     firsts, lasts = [0, *(apart + 1)], [*apart, len(ends) - 1]
     whole = [(int(begins[a]), int(ends[b])) for a, b in zip(firsts, lasts, strict=True)] if len(begins) else []
@@ -44,9 +44,9 @@ def spans(payloads: Sequence[bytes]) -> Spans:
     return Spans(whole, int(others[-1]) if is_open else len(payloads))
 
 
-class Plain:
-    """Whole plain transactions. `at` says where in `data` each change of a row begins and `ends` where it ends; `tx` is
-    the place of its transaction, whose positions just behind the commit and xids are listed."""
+class SimpleTransactions:
+    """Whole simple transactions. `at` says where in `data` each change of a row begins and `ends` where it ends; `tx`
+    is the place of its transaction, whose positions just behind the commit and xids are listed."""
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         self.payloads = payloads
@@ -77,7 +77,7 @@ class Plain:
         some: list[int] = np.unique(self.oids[[0, *others]]).tolist() if len(self.oids) else []
         return some
 
-    def between(self, first: int, last: int) -> Plain:
+    def between(self, first: int, last: int) -> SimpleTransactions:
         """The transactions from one to another."""
         stops = [*self.begins.tolist(), len(self.payloads)]
-        return Plain(self.payloads[stops[first] : stops[last]])
+        return SimpleTransactions(self.payloads[stops[first] : stops[last]])

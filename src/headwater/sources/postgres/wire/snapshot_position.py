@@ -15,7 +15,7 @@ _XIDS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PgSnapshot:
     """A snapshot: transactions from `xmax` on and those in `running` are not in it. `upto` is behind all that are."""
 
     xmax: int
@@ -23,7 +23,7 @@ class Seen:
     upto: int
 
     @classmethod
-    def parse(cls, snapshot: str, upto: int) -> Seen:
+    def parse(cls, snapshot: str, upto: int) -> PgSnapshot:
         """From PostgreSQL's `xmin:xmax:xip,xip,…`."""
         _, xmax, running = snapshot.split(":")
         return cls(int(xmax), frozenset(int(xid) for xid in running.split(",") if xid), upto)
@@ -38,7 +38,7 @@ class Seen:
         return full < self.xmax and full not in self.running
 
 
-class Recent:
+class RecentTransactions:
     """The last transactions of the stream, in commit order."""
 
     def __init__(self) -> None:
@@ -53,11 +53,11 @@ class Recent:
         last = self._known[-1][0] if self._known else -1
         self._known.extend(one for one in zip(positions, xids, strict=True) if one[0] > last)
 
-    def seen_through(self, seen: Seen) -> int:
+    def seen_through(self, seen: PgSnapshot) -> int:
         """Up to here the snapshot sees every transaction, of those that the stream has told by now."""
         return min((position - 1 for position, xid in self._known if not seen.sees(xid)), default=seen.upto)
 
-    def place(self, seen: Seen, floor: int) -> int | None:
+    def place(self, seen: PgSnapshot, floor: int) -> int | None:
         """The last position that the snapshot is right for, once the stream is past `seen.upto`.
 
         None where what it sees is no prefix, or does not hold all up to `floor`.

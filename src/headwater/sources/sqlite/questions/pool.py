@@ -36,7 +36,7 @@ _CODES: dict[str, type[HeadwaterError]] = {
 }
 
 
-class Process:
+class QuestionProcess:
     """One worker and the socket to it."""
 
     def __init__(self, path: Path) -> None:
@@ -105,14 +105,14 @@ class Process:
         self._peer.close()
 
 
-class Pool:
+class QuestionProcesses:
     """Safe to use from several threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._idle: list[Process] = []
-        self._busy: set[Process] = set()
+        self._idle: list[QuestionProcess] = []
+        self._busy: set[QuestionProcess] = set()
         self._closed = False
 
     @property
@@ -121,22 +121,22 @@ class Pool:
         return len(self._busy)
 
     @contextmanager
-    def lent(self) -> Iterator[Process]:
+    def lent(self) -> Iterator[QuestionProcess]:
         process = self._taken()
         try:
             yield process
         finally:
             self._return(process)
 
-    def _taken(self) -> Process:
+    def _taken(self) -> QuestionProcess:
         with self._lock:
             if self._closed:
                 raise SourceError("the source is closed")
-            process = self._idle.pop() if self._idle else Process(self._path)
+            process = self._idle.pop() if self._idle else QuestionProcess(self._path)
             self._busy.add(process)
             return process
 
-    def _return(self, process: Process) -> None:
+    def _return(self, process: QuestionProcess) -> None:
         with self._lock:
             self._busy.discard(process)
             if process.is_usable and not self._closed and len(self._idle) < _IDLE_MAX:

@@ -114,7 +114,7 @@ def source_error(error: sqlite3.Error, what: str) -> SourceError:
 
 @contextmanager
 def speaking(sql: str) -> Iterator[None]:
-    """Errors of the user's statement in the origin's words."""
+    """Errors of the user's statement in the database's words."""
     try:
         yield
     except HeadwaterError:
