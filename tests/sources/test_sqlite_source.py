@@ -13,8 +13,8 @@ from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.value import Type
 from headwater.sources import open_source
-from headwater.sources.sqlite import base
 from headwater.sources.sqlite.captures import TableCapture
+from headwater.sources.sqlite.column_types import find_types
 from headwater.sources.sqlite.source import SqliteSource
 
 
@@ -230,7 +230,6 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
     source.capture("busy")
     position = source.position()
     settling, release = threading.Event(), threading.Event()
-    find_types = base.find_types
 
     def held(db: sqlite3.Connection, capture: TableCapture) -> tuple[tuple[Type, ...], int]:
         found = find_types(db, capture)
@@ -238,7 +237,7 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
         assert release.wait(120)
         return found
 
-    monkeypatch.setattr(base, "find_types", held)
+    monkeypatch.setattr("headwater.sources.sqlite.base.find_types", held)
     capturing_ = threading.Thread(target=source.capture, args=("large",))
     capturing_.start()
     assert settling.wait(120)

@@ -254,8 +254,8 @@ def _kept(row_cache: RowCache, shapes: Sequence[Shaped]) -> list[list[str]]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns, however few rows there are."""
-    monkeypatch.setattr(assembly, "PLAIN_MIN", 2)
-    monkeypatch.setattr(stream, "PLAIN_MIN", 2)
+    monkeypatch.setattr(assembly, "SIMPLE_MIN", 2)
+    monkeypatch.setattr(stream, "SIMPLE_MIN", 2)
 
 
 @tries(200)

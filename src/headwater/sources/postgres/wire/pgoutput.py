@@ -89,7 +89,8 @@ def _two_phase(fields: str) -> _Reader:
     layout = struct.Struct(fields)
 
     def read(data: bytes, at: int, xid: int) -> Prepared:
-        return Prepared(chr(data[0]), *layout.unpack_from(data, at), _text(data, at + layout.size)[0])
+        lsn, end, prepared = layout.unpack_from(data, at)
+        return Prepared(chr(data[0]), lsn, end, prepared, _text(data, at + layout.size)[0])
 
     return read
 
