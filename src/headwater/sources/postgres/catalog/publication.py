@@ -102,20 +102,21 @@ def unpublish(db: Connection, name: str, shape: PostgresTable) -> None:
 
 def wait_for_writers(db: Connection, oids: Iterable[int], seconds: float) -> list[int]:
     """Returns when all have ended who may have written to the tables before now. Nobody waits for us. When the time is
-    up, the processes that are still waited for."""
+    up, the processes that are still waited for; 0 stands for a prepared transaction, which has none."""
     asked, until_s = list(oids), time.monotonic() + seconds
     old = _writers(db, asked)
     while old and time.monotonic() < until_s:
         time.sleep(_LOOK_S)
         old = {one: pid for one, pid in _writers(db, asked).items() if one in old}
-    return sorted({pid for pid in old.values() if pid is not None})
+    return sorted(set(old.values()))
 
 
-def _writers(db: Connection, oids: list[int]) -> dict[str, int | None]:
-    """Each transaction with its process; one that is prepared has none."""
+def _writers(db: Connection, oids: list[int]) -> dict[str, int]:
+    """Each transaction with its process."""
     sql = (
-        "SELECT DISTINCT virtualtransaction, pid::int8 FROM pg_locks WHERE locktype = 'relation' AND granted "
-        "AND relation = ANY (%s::int8[]) AND mode = ANY (%s) AND pid IS DISTINCT FROM pg_backend_pid() "
+        "SELECT DISTINCT virtualtransaction, COALESCE(pid, 0)::int8 FROM pg_locks "
+        "WHERE locktype = 'relation' AND granted AND relation = ANY (%s::int8[]) AND mode = ANY (%s) "
+        "AND pid IS DISTINCT FROM pg_backend_pid() "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     return dict(db.execute(sql, (oids, list(_WRITERS))).fetchall())

@@ -21,7 +21,7 @@ UNION ALL
 SELECT format('prepared transaction %%L in database %%s (open for %%s s)', gid, database,
               extract(epoch FROM clock_timestamp() - prepared)::int8),
        format('ROLLBACK PREPARED %%L', gid)
-FROM pg_prepared_xacts WHERE %s::int8[] IS NULL
+FROM pg_prepared_xacts WHERE %s::int8[] IS NULL OR (0 = ANY (%s) AND database = current_database())
 LIMIT 3
 """
 
@@ -50,9 +50,10 @@ def deadline(sessions: Sessions, db: Connection, seconds: float, doing: str) -> 
 
 
 def blocked(sessions: Sessions, seconds: float, doing: str, pids: list[int] | None = None) -> SourceError:
-    """`pids`: only these are waited for; None where it is every transaction that has written."""
+    """`pids`: only these are waited for, and with 0 the prepared transactions of this database; None where it is every
+    transaction that has written."""
     with sessions.lent() as db:
-        found = db.execute(_OPEN.encode(), (pids, pids, pids)).fetchall()
+        found = db.execute(_OPEN.encode(), (pids,) * 4).fetchall()
     who = "; ".join(told for told, _ in found) or "none that is still open"
     statements = "; ".join(statement for _, statement in found)
     return SourceError(
