@@ -111,12 +111,15 @@ def _postgres(_: Path, servers: Servers) -> Iterator[tuple[str, Connect, str]]:
         yield server.url(database), lambda: psycopg.connect(server.url(database), autocommit=True), "to_hex(bal)"
 
 
+DATABASES = {"sqlite": _sqlite, "postgres": _postgres}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("origin", [_sqlite, _postgres], ids=["sqlite", "postgres"])
-def test_after_kills_every_strategy_has_the_rows_of_the_database(origin: Any, tmp_path: Path, servers: Servers) -> None:
+@pytest.mark.parametrize("kind", DATABASES)
+def test_after_kills_every_strategy_has_the_rows_of_the_database(kind: str, tmp_path: Path, servers: Servers) -> None:
     moments = random.Random(3)
-    with origin(tmp_path, servers) as (url, connect, quote):
+    with DATABASES[kind](tmp_path, servers) as (url, connect, quote):
         with closing(connect()) as db:
             fill(db)
         with served(url, tmp_path / "data", runner="inline") as server, headwater.connect(server.url) as ours:
