@@ -8,8 +8,10 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 N = TypeVar("N", int, float)
 _DATABASE = "sqlite:///file.db or postgresql://host/database"
 _SOURCES = f"{_DATABASE}; watch and explain take ws://host:port too"
@@ -25,28 +27,30 @@ _EXAMPLES = """examples:
   headwater watch "SELECT * FROM orders WHERE status = 'open'" --source ws://127.0.0.1:8080
   headwater explain "SELECT id FROM orders WHERE customer_id = 42" --source sqlite:///shop.db
   headwater doctor postgresql://me@db.example.org/shop
+  headwater inspect ./data --records 20
   headwater detach --source sqlite:///shop.db
 """
 _DOCTOR = """Looks at a database and tells whether live queries will work on it: what is needed, what was found, and the
-exact statement that makes up for the difference. It changes nothing, unless you say --fix.
+exact statement that fixes it. It changes nothing, unless you say --fix.
 
   ok     nothing to do
   note   works; here is what to know, or what would be better
-  bad    something will be refused, or is lost: the statement beneath mends it
+  bad    something will be refused, or is lost: the statement below fixes it
 
 With --fix every statement is run that needs no decision of yours: settings of the server, rights, replica identities,
 slots whose changes are gone. What is marked (by hand) is never run for you. PostgreSQL lets a role do only what it may:
-to mend as an administrator what Headwater's own role lacks, name that role with --role. With --table only
-those tables are looked at, and mended, that are to be live.
+to fix as an administrator what Headwater's own role lacks, name that role with --role. With --table only
+those tables are checked, and fixed, that are to be live.
 """
 _DOCTOR_EXAMPLES = """examples:
-  headwater doctor postgresql://live@db.example.org/shop                          look
-  headwater doctor postgresql://admin@db.example.org/shop --role live --fix       mend, and look again
+  headwater doctor postgresql://live@db.example.org/shop                          check
+  headwater doctor postgresql://admin@db.example.org/shop --role live --fix       fix, then check again
   headwater doctor postgresql://live@db.example.org/shop --table orders           one table of many
   headwater doctor sqlite:///shop.db --json                                       for programs
 
 exit code: 0 when nothing is bad, 1 otherwise
 """
+_INSPECT = "It only reads, also while a server runs. Exit code: 0 when nothing is damaged, 1 otherwise."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,28 +122,54 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="command")
+    for add in (_add_demo, _add_serve, _add_watch, _add_explain, _add_verify, _add_doctor, _add_inspect, _add_detach):
+        add(commands)
+    return parser
+
+
+def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser("demo", help="a generated shop with traffic, and a live page to watch it on")
     _server_options(demo, source=False)
     demo.set_defaults(run="serve:run_demo")
+
+
+def _add_serve(commands: Commands) -> None:
     server = commands.add_parser("serve", help="serve live queries on a database: WebSocket and a console page")
     _server_options(server, source=True)
     server.set_defaults(run="serve:run")
-    for name, run, help in (
-        ("watch", "watch:run", "a table in the terminal that stays current"),
-        ("explain", "explain:run", "how a query would be kept current, and why"),
-        ("verify", "verify:run", "follow a query and check it against the database"),
-    ):
-        command = commands.add_parser(name, help=help)
-        command.add_argument("sql", metavar="SELECT", help="the query, in quotes")
-        command.add_argument("--param", action="append", default=[], help=_PARAM)
-        command.add_argument("--json", action="store_true", help="for pipes: one JSON document a line")
-        _source_options(command)
-        command.set_defaults(run=run)
-        if name == "explain":
-            command.add_argument("--analyze", action="store_true", help="run it once: rows and work of each operator")
-        else:
-            ends = "stop after so many changes" if name == "watch" else "stop after so many checks"
-            command.add_argument("--count", type=_number, default=0, metavar="N", help=f"{ends} (default 0: never)")
+
+
+def _add_watch(commands: Commands) -> None:
+    watch = _add_query(commands, "watch", "a table in the terminal that stays current")
+    _count_option(watch, "stop after so many changes")
+
+
+def _add_explain(commands: Commands) -> None:
+    explain = _add_query(commands, "explain", "how a query would be kept current, and why")
+    explain.add_argument("--analyze", action="store_true", help="run it once: rows and work of each operator")
+
+
+def _add_verify(commands: Commands) -> None:
+    verify = _add_query(commands, "verify", "follow a query and check it against the database")
+    _count_option(verify, "stop after so many checks")
+
+
+def _add_query(commands: Commands, name: str, help: str) -> argparse.ArgumentParser:
+    """A command about one query."""
+    command = commands.add_parser(name, help=help)
+    command.add_argument("sql", metavar="SELECT", help="the query, in quotes")
+    command.add_argument("--param", action="append", default=[], help=_PARAM)
+    command.add_argument("--json", action="store_true", help="for pipes: one JSON document a line")
+    _source_options(command)
+    command.set_defaults(run=f"{name}:run")
+    return command
+
+
+def _count_option(parser: argparse.ArgumentParser, ends: str) -> None:
+    parser.add_argument("--count", type=_number, default=0, metavar="N", help=f"{ends} (default 0: never)")
+
+
+def _add_doctor(commands: Commands) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="what a database needs to be live, what it has, and the statements that fix it",
@@ -153,11 +183,26 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--role", help="PostgreSQL: the role Headwater connects as, where the address names another")
     doctor.add_argument("--json", action="store_true", help="for programs: one JSON document a finding")
     doctor.set_defaults(run="doctor:run")
+
+
+def _add_inspect(commands: Commands) -> None:
+    inspect = commands.add_parser("inspect", help="what is in a data directory, and what is damaged", epilog=_INSPECT)
+    inspect.add_argument("directory", metavar="DATA_DIR", type=Path, help="what --data-dir was")
+    inspect.add_argument(
+        "--records", type=_number, default=10, metavar="N", help="so many records of the log, the newest (default 10)"
+    )
+    inspect.add_argument(
+        "--from", dest="start", type=_number, metavar="OFFSET", help="the records from this log offset on, instead"
+    )
+    inspect.add_argument("--json", action="store_true", help="for programs: one JSON document")
+    inspect.set_defaults(run="inspect:run")
+
+
+def _add_detach(commands: Commands) -> None:
     detach = commands.add_parser("detach", help="take out of a database what we put into it")
     detach.add_argument("--source", required=True, metavar="URL", help=_DATABASE)
     detach.add_argument("--json", action="store_true", help="for programs: a JSON list of what was removed")
     detach.set_defaults(run="detach:run")
-    return parser
 
 
 def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:

@@ -21,7 +21,6 @@ LONG_FILES = {
     "sql/bind/select.py",
 }
 LONG_FUNCTIONS = {
-    "cli.py::_parser",
     "gateway/web/app.py::make_app",
     "pipeline/pipeline.py::__init__",
     "sql/bind/select.py::bind",
