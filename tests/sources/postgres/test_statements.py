@@ -199,7 +199,7 @@ def test_capturing_waits_for_those_who_write_already(source: PostgresSource, db:
     replica.holds([(1, "later"), (2, "later")])
 
 
-def _writers_of(db: Db) -> dict[str, int | None]:
+def _writers_of(db: Db) -> dict[str, int]:
     from headwater.sources.postgres.catalog.publication import _writers
 
     row = db.execute("SELECT 't'::regclass::oid::int8").fetchone()
