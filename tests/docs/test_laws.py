@@ -56,11 +56,7 @@ def _numbered(heading: str) -> list[tuple[int, str]]:
 
 
 def test_every_test_that_a_page_names_exists() -> None:
-    named = [
-        found
-        for each in pages()
-        for found in _TEST.findall(each.text)
-    ]
+    named = [found for each in pages() for found in _TEST.findall(each.text)]
     assert named
     missing = [f"{path}::{test}" for path, test in named if test not in _tests_of(path)]
     assert not missing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.model.errors import UnsupportedQuery
 from headwater.plan.requery_whole import has_order, requeried, touches
 
 MASK = {"t": frozenset({"a"}), "n": frozenset({""})}
@@ -25,27 +24,8 @@ def test_order_by_counts_outside_parentheses_and_quotes(sql: str, ordered: bool)
     assert has_order(sql) is ordered
 
 
-@pytest.mark.parametrize(
-    ("sql", "params", "functions"),
-    [
-        ("SELECT random() FROM t", (), {"random"}),
-        ("SELECT date('now') FROM t", (), {"date"}),
-        ("SELECT unixepoch() FROM t", (), {"unixepoch"}),
-        ("SELECT datetime(?) FROM t", ("NOW",), {"datetime"}),
-        ("SELECT strftime('%s') FROM t", (), {"strftime"}),
-    ],
-)
-def test_what_changes_by_itself_is_refused(sql: str, params: tuple[str, ...], functions: set[str]) -> None:
-    with pytest.raises(UnsupportedQuery, match="changes without any change"):
-        requeried(sql, params, ("x",), MASK, functions, ())
-
-
-def test_a_date_of_a_column_is_no_clock() -> None:
-    assert requeried("SELECT date(a) FROM t", (), ("x",), MASK, {"date"}, ()).names == ("x",)
-
-
 def test_one_text_with_other_values_is_another_instance_of_one_template() -> None:
-    one, two = (requeried("SELECT a FROM t WHERE b = ?", (n,), ("a",), MASK, set(), ()) for n in (1, 2))
+    one, two = (requeried("SELECT a FROM t WHERE b = ?", (n,), ("a",), MASK, ()) for n in (1, 2))
     assert one.template == two.template and one.instance != two.instance
 
 

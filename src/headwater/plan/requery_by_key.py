@@ -18,14 +18,15 @@ from headwater.dialects.registry import DIALECTS
 from headwater.model.change import Change
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type
-from headwater.plan.requery_order import Sorting, Term, nulls_are_first, terms_of, tie
+from headwater.plan.requery_order import terms_of
+from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.ir.identifier import quote
 from headwater.sql.outline.outline import Outline, Source, outline
+from headwater.sql.outline.sorting import Sorting, SortTerm
 from headwater.sql.outline.tokens import Named, NoOutline
 
 _WRITABLE = frozenset({bool, int, float, str, bytes, UUID, Decimal, date, datetime})
 _EQUAL_ALIKE = frozenset({Type.INTEGER, Type.TEXT, Type.BLOB, Type.BOOLEAN, Type.UUID, Type.DATE})
-_TEXTS = ("text", "character varying")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Selection:
         """What decides the place of a row: the order, then its identity; nothing where there is no order."""
         if not self.order:
             return ()
-        first = nulls_are_first(self.dialect)
+        first = DIALECTS[self.dialect].requery.nulls_are_smallest
         return (*self.order, *(Sorting(self.results + n, nulls_first=first) for n in range(self.identity)))
 
     @property
@@ -95,11 +96,12 @@ class Selection:
         return f"{self.head}, {named} {self.body}" + (f" WHERE {where}" if where else "")
 
     def _among(self, places: Sequence[int], values: Collection[Row]) -> str:
-        columns, write = [self.columns[place] for place in places], DIALECTS[self.dialect].syntax.write
+        columns, dialect = [self.columns[place] for place in places], DIALECTS[self.dialect]
+        write = dialect.syntax.write
         if len(columns) == 1:
             return f"{columns[0]} IN ({', '.join(write(value) for (value,) in values)})"
-        rows = ", ".join(f"({', '.join(map(write, row))})" for row in values)
-        return f"({', '.join(columns)}) IN ({'VALUES ' if self.dialect == 'sqlite' else ''}{rows})"
+        rows = [f"({', '.join(map(write, row))})" for row in values]
+        return f"({', '.join(columns)}) IN ({dialect.requery.row_list(rows)})"
 
     def placed(
         self, renamed: Mapping[str, dict[bytes, bytes]]
@@ -159,9 +161,9 @@ class _Met:
 
 def selection_of(sql: str, tables: Mapping[str, Table], dialect: str, results: Sequence[str]) -> Selection:
     """Of a query with these results. `NoOutline` says why there is none."""
-    found = outline(sql, DIALECTS[dialect])
-    terms = list(terms_of(found, results, tables, dialect))
-    met = _joined([(source, _table(source, tables, dialect)) for source in found.sources])
+    found, rules = outline(sql, DIALECTS[dialect]), DIALECTS[dialect].requery
+    terms = list(terms_of(found, results, tables, rules))
+    met = _joined([(source, _table(source, tables, rules)) for source in found.sources], rules)
     keys = [
         (place, name) for missed in (False, True) for place, one in enumerate(met) if one.missed is missed
         for name in one.table.key
@@ -184,26 +186,26 @@ def selection_of(sql: str, tables: Mapping[str, Table], dialect: str, results: S
         keys={one.table.name: tuple(_keys(one.table, met, keys)) for one in met},
         tables=tuple(one.table for one in met),
         results=len(results),
-        order=tuple(_sortings(terms, len(results) + len(asked), dialect)),
+        order=tuple(_sortings(terms, len(results) + len(asked), rules.nulls_are_smallest)),
         ordered_by=tuple(term.sort.whole for term in terms),
-        ties=tuple(_ties(met, keys, dialect)) if terms else (),
+        ties=tuple(_ties(met, keys, rules)) if terms else (),
     )
 
 
-def _sortings(terms: Sequence[Term], place: int, dialect: str) -> Iterator[Sorting]:
+def _sortings(terms: Sequence[SortTerm], place: int, nulls_are_smallest: bool) -> Iterator[Sorting]:
     """Those that are no results stand behind all else, from a place on."""
     for term in terms:
         if term.result is not None:
-            yield term.sorting(term.result, dialect)
+            yield term.sorting(term.result, nulls_are_smallest)
         else:
-            yield term.sorting(place, dialect)
+            yield term.sorting(place, nulls_are_smallest)
             place += 1
 
 
-def _ties(met: Sequence[_Met], keys: Sequence[tuple[int, str]], dialect: str) -> Iterator[str]:
+def _ties(met: Sequence[_Met], keys: Sequence[tuple[int, str]], rules: DialectRequery) -> Iterator[str]:
     for place, name in keys:
         one = met[place]
-        yield tie(one.column(name), one.table.column(name), dialect)
+        yield rules.tie(one.column(name), one.table.column(name))
 
 
 def _keys(table: Table, met: Sequence[_Met], keys: Sequence[tuple[int, str]]) -> Iterator[tuple[int, ...]]:
@@ -212,12 +214,8 @@ def _keys(table: Table, met: Sequence[_Met], keys: Sequence[tuple[int, str]]) ->
             yield tuple(keys.index((place, name)) for name in table.key)
 
 
-def _table(source: Source, tables: Mapping[str, Table], dialect: str) -> Table:
-    if dialect == "sqlite":
-        named = (table for table in tables.values() if table.name.lower() == source.name.lower())
-        found = next(named, None) if source.schema in ("", "main") else None
-    else:
-        found = tables.get(source.name if source.schema in ("", "public") else f"{source.schema}.{source.name}")
+def _table(source: Source, tables: Mapping[str, Table], rules: DialectRequery) -> Table:
+    found = rules.table(source, tables)
     if found is None:
         raise NoOutline(f"{source.name} is no table")
     if not found.key:
@@ -225,7 +223,7 @@ def _table(source: Source, tables: Mapping[str, Table], dialect: str) -> Table:
     return found
 
 
-def _joined(given: Sequence[tuple[Source, Table]]) -> list[_Met]:
+def _joined(given: Sequence[tuple[Source, Table]], rules: DialectRequery) -> list[_Met]:
     met = list[_Met]()
     for place, (source, table) in enumerate(given):
         if source.join in ("right", "full") and place > 1:
@@ -233,14 +231,16 @@ def _joined(given: Sequence[tuple[Source, Table]]) -> list[_Met]:
         before = given[: place + 1]
         if source.join in ("right", "full"):
             first, its = given[0]
-            met[0] = _Met(first, its, True, source.join == "full", _equal(source, before, 0))
+            met[0] = _Met(first, its, True, source.join == "full", _equal(source, before, 0, rules))
         missed = source.join in ("left", "full")
-        equal = _equal(source, before, place) if missed else None
+        equal = _equal(source, before, place, rules) if missed else None
         met.append(_Met(source, table, missed, source.join != "left", equal))
     return met
 
 
-def _equal(joining: Source, given: Sequence[tuple[Source, Table]], own: int) -> tuple[str, int, str] | None:
+def _equal(
+    joining: Source, given: Sequence[tuple[Source, Table]], own: int, rules: DialectRequery
+) -> tuple[str, int, str] | None:
     """A column of the source `own` that ON wants equal to that of another source, where equal values look alike."""
     for sides in joining.equal:
         found = [_resolved(side, given) for side in sides]
@@ -248,7 +248,7 @@ def _equal(joining: Source, given: Sequence[tuple[Source, Table]], own: int) -> 
             if mine is None or other is None or mine[0] != own or other[0] == own:
                 continue
             one, two = given[own][1], given[other[0]][1]
-            if _alike(one.column(mine[1]), two.column(other[1]), one.dialect):
+            if _alike(one.column(mine[1]), two.column(other[1]), rules):
                 return mine[1], *other
     return None
 
@@ -266,16 +266,11 @@ def _resolved(named: Named, given: Sequence[tuple[Source, Table]]) -> tuple[int,
     return found[0] if len(found) == 1 else None
 
 
-def _alike(one: Column, other: Column, dialect: str) -> bool:
-    """Whether two values of them are equal exactly where they look the same, to the origin and to us."""
+def _alike(one: Column, other: Column, rules: DialectRequery) -> bool:
+    """Whether two values of them are equal exactly where they look the same, to the source and to us."""
     if one.type is not other.type or one.type not in _EQUAL_ALIKE:
         return False
-    if one.type is not Type.TEXT:
-        return True
-    if dialect == "sqlite":
-        return one.collation.upper() == other.collation.upper() == "BINARY"
-    texts = all(column.declared.partition("(")[0] in _TEXTS for column in (one, other))
-    return (texts or one.declared == other.declared) and "nondeterministic" not in (one.collation, other.collation)
+    return one.type is not Type.TEXT or rules.equals_alike(one, other)
 
 
 def _is_mapped(table: Table, met: Sequence[_Met], found: Outline) -> bool:

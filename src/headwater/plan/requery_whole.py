@@ -6,14 +6,12 @@ What it reads is the origin's word. Whatever depends on more than the tables is 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.dialects.registry import DIALECTS
-from headwater.dialects.sqlite.functions import CLOCKS, VOLATILE
 from headwater.model.encoding.tagged_bytes import alike
-from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
@@ -27,9 +25,6 @@ _HOW = {
     WHOLISTIC: "the origin is asked again, and its answer compared with the one before",
     SELECTIVE: "the origin is asked again for the rows that a change may have made",
 }
-
-_NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
-_LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time given, it is now
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +112,15 @@ def requeried(
     params: Sequence[Any] | Mapping[str, Any],
     names: tuple[str, ...],
     mask: Mapping[str, frozenset[str]],
-    functions: Collection[str],
     why: tuple[str, ...],
     selection: Selection | None = None,
 ) -> Requeried:
-    _refuse_volatile(sql, params, functions)
     keywords = tuple(sorted(params)) if isinstance(params, Mapping) else ()
     values = tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
     template = template_id("\0".join(("", *names)), sql)  # a text whose columns are others by now is another one
     instance = instance_id(template, (*keywords, *values), None, 0)
     ordered = has_order(sql) if selection is None else bool(selection.order)
     return Requeried(template, instance, sql, values, keywords, names, ordered, mask, why, selection)
-
-
-def _refuse_volatile(sql: str, params: Sequence[Any] | Mapping[str, Any], functions: Collection[str]) -> None:
-    given = params.values() if isinstance(params, Mapping) else params
-    now = _NOW.search(sql) or _LONELY_FORMAT.search(sql) or any(str(value).strip().lower() == "now" for value in given)
-    found = sorted(name for name in functions if name in VOLATILE and (name not in CLOCKS or now))
-    if found:
-        at = re.search(rf"\b{re.escape(found[0])}\b", sql, re.I)
-        raise UnsupportedQuery(
-            f"{found[0]} changes without any change in the database",
-            sql=sql,
-            at=at.span() if at else None,
-            hint="compute it in the application and pass it as a parameter",
-        )
 
 
 def has_order(sql: str) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headwater.model.value import Row, Type
     from headwater.sql.bind.order_by import Term
     from headwater.sql.bind.scope import Bound, Scope
+    from headwater.sql.contracts.requery import DialectRequery
     from headwater.sql.contracts.syntax import DialectSyntax
     from headwater.sql.ir.expr import Expr, OrderKey
     from headwater.sql.ir.relation import RelColumn
@@ -28,6 +29,9 @@ class Dialect(Protocol):
 
     @property
     def syntax(self) -> DialectSyntax: ...
+
+    @property
+    def requery(self) -> DialectRequery: ...
 
     @property
     def has_plain(self) -> bool:

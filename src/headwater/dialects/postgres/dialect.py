@@ -10,6 +10,7 @@ from sqlglot import exp
 from headwater.dialects.postgres.bind.operators import bind, coerced, compare, settled
 from headwater.dialects.postgres.bind.ordered_aggregates import COLLECTING, arranged, collected, taken
 from headwater.dialects.postgres.bind.values_clause import listed
+from headwater.dialects.postgres.requery import POSTGRES_REQUERY
 from headwater.dialects.postgres.syntax.ambiguous_names import refuse_alike
 from headwater.dialects.postgres.syntax.syntax import POSTGRES_SYNTAX
 from headwater.dialects.postgres.types.bpchar import as_text, is_padded
@@ -35,6 +36,7 @@ from headwater.model.value import Row, Type
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.order_by import Term
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.contracts.syntax import DialectSyntax
 from headwater.sql.ir.expr import Call, Cast, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
@@ -50,6 +52,7 @@ _UNSIGNED = Const(0.0, Type.REAL)
 class Postgres:
     name: str = "postgres"
     syntax: DialectSyntax = POSTGRES_SYNTAX
+    requery: DialectRequery = POSTGRES_REQUERY
     has_plain: bool = False
     takes_first: bool = False
     aggregates: frozenset[str] = _AGGREGATES

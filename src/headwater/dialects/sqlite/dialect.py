@@ -13,6 +13,7 @@ from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
 from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
 from headwater.dialects.sqlite.render import render
+from headwater.dialects.sqlite.requery import SQLITE_REQUERY
 from headwater.dialects.sqlite.syntax.syntax import SQLITE_SYNTAX
 from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
@@ -20,6 +21,7 @@ from headwater.model.value import Row, Type, Value, type_of
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.order_by import Term
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.contracts.syntax import DialectSyntax
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
@@ -33,6 +35,7 @@ _AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "t
 class Sqlite:
     name: str = "sqlite"
     syntax: DialectSyntax = SQLITE_SYNTAX
+    requery: DialectRequery = SQLITE_REQUERY
     has_plain: bool = True
     takes_first: bool = True
     aggregates: frozenset[str] = _AGGREGATES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headwater.dialects.registry import DIALECTS
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
@@ -11,8 +12,8 @@ from headwater.pipeline.planning.analyze import measure
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
 from headwater.plan.requery_by_key import Selection, selection_of
-from headwater.plan.requery_order import refuse_unordered
 from headwater.plan.requery_whole import ASKED, Requeried, explain_requery, planned_requery, requeried
+from headwater.plan.volatile_functions import refuse_volatile
 from headwater.sources.source import Reads, Source
 from headwater.sql.outline.tokens import NoOutline
 from headwater.sql.syntax.parameters import Given
@@ -59,7 +60,8 @@ def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> 
     if reads.columns != query.names:
         raise SqlError("what it reads was redefined with other columns: subscribe again", sql=query.sql)
     if query.selection is None:
-        return requeried(query.sql, query.params, reads.columns, reads.tables, reads.functions, query.why)
+        _refuse_volatile(source, query.sql, query.params, reads)
+        return requeried(query.sql, query.params, reads.columns, reads.tables, query.why)
     _, found = plan_with(source, tables, query.sql, query.params)
     if found is None or found.selection is None or keys_of(found.selection) != keys_of(query.selection):
         raise SqlError("what it reads was redefined with other keys: subscribe again", sql=query.sql)
@@ -73,11 +75,16 @@ def _asked(
     reason = f"not incremental: {why}"
     try:
         selection, mask = _selected(source, tables, sql, params, reads)
-        query = requeried(sql, params, reads.columns, mask, reads.functions, (reason,), selection)
+        query = requeried(sql, params, reads.columns, mask, (reason,), selection)
     except NoOutline as other:
         whole = (reason, f"not selective: {other}")
-        query = requeried(sql, params, reads.columns, reads.tables, reads.functions, whole)
+        query = requeried(sql, params, reads.columns, reads.tables, whole)
+    _refuse_volatile(source, sql, params, reads)
     return planned_requery(query), query
+
+
+def _refuse_volatile(source: Source, sql: str, params: Given, reads: Reads) -> None:
+    refuse_volatile(sql, params, reads.functions, DIALECTS[source.dialect].requery)
 
 
 def _selected(
@@ -94,8 +101,7 @@ def _selected(
         raise NoOutline(f"with its keys, {error.message}") from None
     if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
         raise NoOutline("the origin reads it otherwise than we do")
-    if source.dialect == "postgres":
-        refuse_unordered(selection.order, found.typed)
+    DIALECTS[source.dialect].requery.refuse_unordered([one.place for one in selection.order], found.typed)
     return selection, found.tables
 
 

@@ -1,0 +1,50 @@
+"""What a dialect says of a query that nobody here could bind: which tables and results its words mean, how it orders.
+
+The source is asked such a query again. Whatever is not clear raises `NoOutline`: then it is asked whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headwater.model.schema import Column, Table
+    from headwater.sql.outline.order_terms import Sort
+    from headwater.sql.outline.outline import Outline, Source
+
+
+class DialectRequery(Protocol):
+    def is_volatile(self, function: str, sql: str, values: Sequence[Any]) -> bool:
+        """Whether a function, named in small letters, changes without any change in the database."""
+
+    # Tables
+
+    def table(self, source: Source, tables: Mapping[str, Table]) -> Table | None:
+        """The table that FROM means."""
+
+    def equals_alike(self, one: Column, other: Column) -> bool:
+        """Whether two texts of these columns are equal exactly where they look the same, to the source and to us."""
+
+    def row_list(self, rows: Sequence[str]) -> str:
+        """Rows in parentheses, as they stand behind IN."""
+
+    # Order
+
+    @property
+    def nulls_are_smallest(self) -> bool:
+        """Whether they come first in ascending order, where nothing is said."""
+
+    def may_name_result(self, sort: Sort) -> bool: ...
+    def means_result(self, sort: Sort, result: str, found: Outline, tables: Mapping[str, Table]) -> bool:
+        """Whether the name in a term of the order means the result of that name for sure."""
+
+    def collation(self, sort: Sort, result: int | None, found: Outline, tables: Mapping[str, Table]) -> str:
+        """By which a term orders; `result` is its place where it is one."""
+
+    def tie(self, written: str, column: Column) -> str:
+        """A column of a key as it breaks ties: by its bytes where it is text."""
+
+    def refuse_unordered(self, places: Sequence[int], columns: Sequence[Column]) -> None:
+        """Of the columns at these places, as the source describes them: those whose order only it knows."""
