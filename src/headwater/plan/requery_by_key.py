@@ -22,7 +22,7 @@ from headwater.plan.requery_order import terms_of
 from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.ir.identifier import quote
 from headwater.sql.outline.outline import Outline, Source, outline
-from headwater.sql.outline.sorting import Sorting, SortTerm
+from headwater.sql.outline.sort_key import SortKey, SortTerm
 from headwater.sql.outline.tokens import Named, NoOutline
 
 _WRITABLE = frozenset({bool, int, float, str, bytes, UUID, Decimal, date, datetime})
@@ -56,17 +56,17 @@ class Selection:
     keys: Mapping[str, tuple[tuple[int, ...], ...]]
     tables: tuple[Table, ...]
     results: int
-    order: tuple[Sorting, ...] = ()
+    order: tuple[SortKey, ...] = ()
     ordered_by: tuple[str, ...] = ()
     ties: tuple[str, ...] = ()
 
     @property
-    def sorting(self) -> tuple[Sorting, ...]:
+    def sorting(self) -> tuple[SortKey, ...]:
         """What decides the place of a row: the order, then its identity; nothing where there is no order."""
         if not self.order:
             return ()
         first = DIALECTS[self.dialect].requery.nulls_are_smallest
-        return (*self.order, *(Sorting(self.results + n, nulls_first=first) for n in range(self.identity)))
+        return (*self.order, *(SortKey(self.results + n, nulls_first=first) for n in range(self.identity)))
 
     @property
     def effective(self) -> str:
@@ -186,19 +186,19 @@ def selection_of(sql: str, tables: Mapping[str, Table], dialect: str, results: S
         keys={one.table.name: tuple(_keys(one.table, met, keys)) for one in met},
         tables=tuple(one.table for one in met),
         results=len(results),
-        order=tuple(_sortings(terms, len(results) + len(asked), rules.nulls_are_smallest)),
+        order=tuple(_sort_keys(terms, len(results) + len(asked), rules.nulls_are_smallest)),
         ordered_by=tuple(term.sort.whole for term in terms),
         ties=tuple(_ties(met, keys, rules)) if terms else (),
     )
 
 
-def _sortings(terms: Sequence[SortTerm], place: int, nulls_are_smallest: bool) -> Iterator[Sorting]:
+def _sort_keys(terms: Sequence[SortTerm], place: int, nulls_are_smallest: bool) -> Iterator[SortKey]:
     """Those that are no results stand behind all else, from a place on."""
     for term in terms:
         if term.result is not None:
-            yield term.sorting(term.result, nulls_are_smallest)
+            yield term.key(term.result, nulls_are_smallest)
         else:
-            yield term.sorting(place, nulls_are_smallest)
+            yield term.key(place, nulls_are_smallest)
             place += 1
 
 

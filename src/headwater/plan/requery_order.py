@@ -11,7 +11,7 @@ from headwater.model.schema import Table
 from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.outline.order_terms import Sort
 from headwater.sql.outline.outline import Outline
-from headwater.sql.outline.sorting import SortTerm
+from headwater.sql.outline.sort_key import SortTerm
 from headwater.sql.outline.tokens import NoOutline
 
 

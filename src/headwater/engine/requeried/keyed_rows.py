@@ -20,7 +20,7 @@ from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
 from headwater.model.encoding.keys import encode_value, hash_encoded
 from headwater.model.value import Row
 from headwater.plan.requery_by_key import Selection
-from headwater.sql.outline.sorting import Sorting
+from headwater.sql.outline.sort_key import SortKey
 
 Part = tuple[tuple[int, ...], Sequence[Row]]  # places among the columns that are not shown, and the values asked for
 Index = dict[bytes, dict[Identity, None]]
@@ -35,7 +35,7 @@ class Keys:
     hidden: int
     identity: int
     anchored: int
-    order: tuple[Sorting, ...] = ()
+    order: tuple[SortKey, ...] = ()
 
 
 def keys_of(selection: Selection) -> Keys:

@@ -8,7 +8,7 @@ from headwater.sql.outline.order_terms import Sort
 
 
 @dataclass(frozen=True, slots=True)
-class Sorting:
+class SortKey:
     """How a value decides, by its place in the row."""
 
     place: int
@@ -25,8 +25,8 @@ class SortTerm:
     result: int | None
     collation: str = "BINARY"
 
-    def sorting(self, place: int, nulls_are_smallest: bool) -> Sorting:
+    def key(self, place: int, nulls_are_smallest: bool) -> SortKey:
         first = self.sort.nulls_first
         descending = self.sort.descending
         usual = nulls_are_smallest is not descending
-        return Sorting(place, descending, usual if first is None else first, self.collation)
+        return SortKey(place, descending, usual if first is None else first, self.collation)
