@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bench.traffic import TABLES, Traffic
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Emitted
+from headwater.engine.emissions.edits import EmissionBatch
 from headwater.engine.rows.delta import Delta
 from headwater.model.limits import DEFAULT
 from headwater.plan.planner import Planned, plan
@@ -25,9 +25,9 @@ class Flowing:
     planned: Planned
     flow: Dataflow
     hydrated_s: float
-    first: Emitted
+    first: EmissionBatch
 
-    def step(self, deltas: Deltas) -> tuple[float, Emitted]:
+    def step(self, deltas: Deltas) -> tuple[float, EmissionBatch]:
         """Seconds of CPU, and what came out."""
         before = time.process_time()
         self.flow.step(deltas)

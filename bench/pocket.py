@@ -14,7 +14,7 @@ import numpy as np
 from bench.flowing import Flowing, opened
 from bench.reruns import Reruns
 from bench.traffic import AMOUNT_MAX, Traffic
-from headwater.engine.emissions.edits import Emitted, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, read_emissions
 from headwater.model.emission import Diff, State, apply
 
 _ROWS, _LIMIT, _EVENTS = 10_000, 100, 300
@@ -73,7 +73,7 @@ class _Pocket:
             refills += self._follow(emitted, {id for id, _ in chosen})
         return cost, asked, refills
 
-    def _follow(self, emitted: Emitted, touched: set[int] | None = None) -> int:
+    def _follow(self, emitted: EmissionBatch, touched: set[int] | None = None) -> int:
         names = [output.name for output in self.flowing.planned.template.outputs]
         edits = emitted.edits.get(self.flowing.planned.template.id)
         refills = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.emissions.edits import Emitted, Outbox, decode, encode, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Outbox, decode, encode, read_emissions
 from headwater.engine.requeried.answers import Answers
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.value import Row
@@ -17,7 +17,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 4), VALUES), max_size=8)
 NAMES = ("id", "v")
 
 
-def emissions(emitted: Emitted) -> list[Result | Diff]:
+def emissions(emitted: EmissionBatch) -> list[Result | Diff]:
     again = decode(encode(emitted))
     return read_emissions(again.index, again.edits.get("t"), NAMES, lambda tx: tx)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Emitted, decode, encode
+from headwater.engine.emissions.edits import EmissionBatch, decode, encode
 from headwater.model.change import Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
@@ -74,7 +74,7 @@ def history(table: Table, rng: random.Random, count: int) -> tuple[Origin, list[
     return first, [origin.transaction() for _ in range(count)]
 
 
-def run_in_steps(table: Table, first: Origin, txs: list[Transaction], plans: list[Planned], cut: int) -> Emitted:
+def run_in_steps(table: Table, first: Origin, txs: list[Transaction], plans: list[Planned], cut: int) -> EmissionBatch:
     flow = Dataflow(limits=SMALL)
     flow.define(table)
     for planned in plans:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.expressions.filter import Filter
+from headwater.engine.expressions.filter import RowFilter
 from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value, from_array, to_array
 from headwater.sql.bind.bind import bind
@@ -203,7 +203,7 @@ def test_a_filter_passes_what_where_passes(text: str, given_rows: list[Row]) -> 
     expr = bound(text)
     memory, batch = stored(given_rows)
     with closing(memory):
-        filtered = Filter(expr, TABLE).apply(batch)
+        filtered = RowFilter(expr, TABLE).apply(batch)
         passed = [True] * batch.num_rows if filtered.passed is None else filtered.passed.tolist()
         for place in range(batch.num_rows):
             wanted, raised = asked(memory, f"CASE WHEN {text} THEN 1 ELSE 0 END", place + 1)
@@ -223,7 +223,7 @@ def test_case_and_and_guard_a_failure() -> None:
     batch = batch_of(TABLE, [(1, -(2**63), None, None, None, None, None, None)])
     evaluated = Expressions([bound("CASE WHEN i > 0 THEN abs(i) ELSE 0 END")], TABLE).evaluate(batch)
     assert (evaluated.columns[0].to_pylist(), evaluated.failed) == ([0], {})
-    filtered = Filter(bound("i > 0 AND abs(i) > 1"), TABLE).apply(batch)
+    filtered = RowFilter(bound("i > 0 AND abs(i) > 1"), TABLE).apply(batch)
     assert filtered.passed is not None
     assert (filtered.passed.tolist(), filtered.failed) == ([False], {})
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Emitted, Entry, encode, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Entry, encode, read_emissions
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
@@ -186,7 +186,7 @@ def opened(world: World, clients: list[Client], limits: Limits) -> Dataflow:
     return flow
 
 
-def received(clients: list[Client], emitted: Emitted) -> None:
+def received(clients: list[Client], emitted: EmissionBatch) -> None:
     told = {(entry.instance, entry.tx) for entry in emitted.index}
     assert len(told) == len(emitted.index), "two emissions of one transaction"
     for client in clients:

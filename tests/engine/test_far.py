@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.skip_unseen import Far, settled
-from headwater.engine.windows.template_program import Seen
+from headwater.engine.windows.skip_unseen import FarChanges, settled
+from headwater.engine.windows.template_program import Projection
 from headwater.model.encoding.keys import encode_row
 from tests.engine.world import FUZZ
 
@@ -29,7 +29,7 @@ def test_nothing_near_is_passed_over(seed: int) -> None:
     place = np.array([rng.randrange(-1, 300) for _ in range(500)])
     old, new = (np.array([rng.randrange(-1, 500) for _ in range(400)]) for _ in range(2))
     changes = Changes(NOTHING, np.zeros(500, np.uint64), old, new, np.arange(400))
-    far = Far(changes, Seen(place, NOTHING, keys, {}))
+    far = FarChanges(changes, Projection(place, NOTHING, keys, {}))
     for end in rng.sample(keys, 20):
         near = [
             n

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from headwater.engine.emissions.index import NOTHING, Entry, Index, Packed, pack, unpack
+from headwater.engine.emissions.index import NOTHING, Entry, Index, PackedIndex, pack, unpack
 
 ENTRIES = [
     Entry(7, 3, 0, "result", "b"),
@@ -39,11 +39,11 @@ def test_parts_come_together_by_tx_and_instance(seed: int) -> None:
 @pytest.mark.parametrize("index", [NOTHING, Index.of(ENTRIES), Index.of(ENTRIES[2:3])])
 def test_an_index_travels(index: Index) -> None:
     raw = msgspec.msgpack.encode(pack(index))
-    assert list(unpack(msgspec.msgpack.decode(raw, type=Packed))) == list(index)
+    assert list(unpack(msgspec.msgpack.decode(raw, type=PackedIndex))) == list(index)
 
 
 def test_damage_is_noticed() -> None:
     packed = pack(Index.of(ENTRIES))
     for columns, templates in ((packed.columns[:-1], packed.templates), (packed.columns, packed.templates[:2])):
         with pytest.raises(ValueError, match=r"."):
-            unpack(Packed(columns, templates, {}))
+            unpack(PackedIndex(columns, templates, {}))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.engine.ranking import rank as ranking
-from headwater.engine.ranking.rank import Frame, Ranked, Reframed, Touch, move, reframe
-from headwater.engine.ranking.sort_keys import Keys, Packed, packed
+from headwater.engine.ranking.rank import LimitRange, Ranked, Reframed, Touch, move, reframe
+from headwater.engine.ranking.sort_keys import Keys, PackedSortKeys, packed
 from headwater.model.encoding.keys import BEHIND
 from tests.engine.world import FUZZ
 
@@ -64,7 +64,7 @@ def test_an_exchange_is_its_removals_and_insertions(
 def in_order(keys: set[bytes]) -> Keys:
     """What packing and numpy make of keys of two bytes."""
     array = np.array([*keys], "V2") if keys else np.zeros(0, "V2")
-    return Packed(array).in_order(np.arange(len(keys)))
+    return PackedSortKeys(array).in_order(np.arange(len(keys)))
 
 
 @settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
@@ -87,7 +87,7 @@ def places(kept: list[str], all_of_them: list[str]) -> list[int]:
 class Model:
     """Rows with a name and a sort key; a transaction changes some keys, drops some rows, brings others."""
 
-    def __init__(self, before: dict[str, bytes], after: dict[str, bytes], loud: set[str], frame: Frame) -> None:
+    def __init__(self, before: dict[str, bytes], after: dict[str, bytes], loud: set[str], frame: LimitRange) -> None:
         self.before, self.after, self.loud, self.frame = before, after, loud, frame
         self.old, self.new = (self.sorted(state)[frame.start : frame.end] for state in (before, after))
 
@@ -138,14 +138,14 @@ class Model:
 NAMES = "abcdefgh"
 STATES = st.dictionaries(st.sampled_from(NAMES), st.integers(48, 53).map(lambda n: bytes([n])))
 FRAMES = st.one_of(
-    st.just(Frame()), st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda f: Frame(f[0], f[0] + f[1]))
+    st.just(LimitRange()), st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda f: LimitRange(f[0], f[0] + f[1]))
 )
 
 
 @settings(max_examples=600 * FUZZ, deadline=None, derandomize=FUZZ == 1)
 @given(STATES, STATES, st.sets(st.sampled_from(NAMES)), FRAMES)
 def test_a_frame_moves_as_its_slice_does_with_the_fewest_edits(
-    before: dict[str, bytes], after: dict[str, bytes], loud: set[str], frame: Frame
+    before: dict[str, bytes], after: dict[str, bytes], loud: set[str], frame: LimitRange
 ) -> None:
     model = Model(before, after, loud & set(before) & set(after), frame)
     reframed = model.run()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta, consolidate, merge
 from headwater.engine.windows.pairs import Changes, changes_of
 from headwater.engine.windows.row_identity import Multiset, ordinal_hash
@@ -22,7 +22,7 @@ BAG = Table("t", KEYED.columns)
 def changed(
     table: Table, changes: list[Change], multiset: Multiset | None = None
 ) -> list[tuple[Row | None, Row | None]]:
-    return shown(changes_of(Shape.of(table), delta_of(table, [(1, Transaction(0, tuple(changes)))]), multiset))
+    return shown(changes_of(TableSchema.of(table), delta_of(table, [(1, Transaction(0, tuple(changes)))]), multiset))
 
 
 def shown(changes: Changes) -> list[tuple[Row | None, Row | None]]:
@@ -58,11 +58,11 @@ def test_a_row_inserted_under_a_key_just_left_is_new() -> None:
 def test_equal_rows_without_a_key_are_told_apart_by_ordinals() -> None:
     multiset = Multiset()
     insert = Change("t", None, (1, "a"))
-    changes = changes_of(Shape.of(BAG), delta_of(BAG, [(1, Transaction(0, (insert, insert)))]), multiset)
+    changes = changes_of(TableSchema.of(BAG), delta_of(BAG, [(1, Transaction(0, (insert, insert)))]), multiset)
     (row_hash,) = multiset.tally.all().key.tolist()
     assert sorted(changes.id.tolist()) == sorted(ordinal_hash(row_hash, n) for n in (0, 1))
     delete = Change("t", (1, "a"), None)
-    left = changes_of(Shape.of(BAG), delta_of(BAG, [(2, Transaction(0, (delete,)))]), multiset)
+    left = changes_of(TableSchema.of(BAG), delta_of(BAG, [(2, Transaction(0, (delete,)))]), multiset)
     assert left.id.tolist() == [ordinal_hash(row_hash, 1)]
 
 
@@ -103,7 +103,7 @@ def test_identities_are_always_those_of_the_rows_there_are(key: tuple[str, ...],
     origin, multiset = Origin(table, random.Random(seed)), None if key else Multiset()
     held: dict[int, str] = {}
     for tx in range(40):
-        changes = changes_of(Shape.of(table), delta_of(table, [(tx, origin.transaction())]), multiset)
+        changes = changes_of(TableSchema.of(table), delta_of(table, [(tx, origin.transaction())]), multiset)
         rows = [repr(tuple(row.values())) for row in changes.rows.to_pylist()]
         for old in changes.old[changes.old >= 0].tolist():
             assert held.pop(int(changes.id[old])) == rows[old]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headwater.engine.ranking.rank import Frame
+from headwater.engine.ranking.rank import LimitRange
 from headwater.engine.windows import params
-from headwater.engine.windows.params import NOBODY, Params, Window
+from headwater.engine.windows.params import NOBODY, InstanceIndex, Window
 from headwater.model.encoding.keys import encode_row, hash_encoded
 from headwater.plan.template import Instance
 from tests.engine.world import FUZZ
@@ -30,15 +30,15 @@ def a_key(rng: random.Random) -> bytes:
     return encode_row((value,), ("BINARY",))
 
 
-def opened(all_of_them: Params, key: bytes, id: int) -> Window:
-    return all_of_them.open(Instance(id, "t", ()), all_of_them.group("t", key), Frame(), 1, 0)
+def opened(all_of_them: InstanceIndex, key: bytes, id: int) -> Window:
+    return all_of_them.open(Instance(id, "t", ()), all_of_them.group("t", key), LimitRange(), 1, 0)
 
 
 @pytest.mark.parametrize("hashed", [hash_encoded, poor])
 @pytest.mark.parametrize("seed", range(4 * FUZZ))
 def test_many_keys_at_once_are_found_as_one_by_one(hashed: Hash, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(params, "hash_encoded", hashed)
-    rng, all_of_them = random.Random(seed), Params()
+    rng, all_of_them = random.Random(seed), InstanceIndex()
     windows: list[Window] = []
     for id in range(1, 900):
         windows.append(opened(all_of_them, a_key(rng), id))
@@ -54,7 +54,7 @@ def test_many_keys_at_once_are_found_as_one_by_one(hashed: Hash, seed: int, monk
 
 
 def test_a_slot_given_back_keeps_nothing() -> None:
-    all_of_them = Params()
+    all_of_them = InstanceIndex()
     first = opened(all_of_them, b"k", 1)
     first.group.size, first.seq = 7, 9
     all_of_them.close(first)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.emissions.edits import decode, encode
-from headwater.engine.ranges.range_index import Selection
+from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import wanted
 from headwater.engine.ranges.segment_tree import Stabbing
-from headwater.engine.ranking.rank import Frame
+from headwater.engine.ranking.rank import LimitRange
 from headwater.engine.rows.work import Work
-from headwater.engine.windows.params import Params, Window, encode_instance
+from headwater.engine.windows.params import InstanceIndex, Window, encode_instance
 from headwater.model.change import Change, Transaction
 from headwater.model.encoding.keys import encode_row
 from headwater.model.schema import Column, Table
@@ -99,10 +99,10 @@ def test_a_point_finds_the_spans_it_lies_in(spans: list[tuple[bytes, bytes]], po
     assert not filed.exact or found == right
 
 
-def opened(params: Params, planned: Planned) -> Window:
+def opened(params: InstanceIndex, planned: Planned) -> Window:
     template, instance = planned.template, planned.instance
     group = params.group(template.id, encode_instance(template, instance, TABLE), wanted(template, instance, TABLE))
-    return params.open(instance, group, Frame(), 1, 0)
+    return params.open(instance, group, LimitRange(), 1, 0)
 
 
 def right_pairs(oracle: Oracle, windows: list[Window], rows: list[Row], by_id: dict[int, str]) -> set[tuple[int, int]]:
@@ -122,8 +122,8 @@ def test_a_row_finds_the_groups_that_want_it(shape: str, count: int) -> None:
     rng = random.Random(f"{shape} {count}")
     origin = Origin(TABLE, rng)
     first = asked(shape, "*", "", rng)
-    selection = Selection(first.template, Work())
-    params, windows, by_id = Params(selection), list[Window](), dict[int, str]()
+    selection = RangeIndex(first.template, Work())
+    params, windows, by_id = InstanceIndex(selection), list[Window](), dict[int, str]()
     with oracle_of(TABLE) as oracle:
         for turn in range(8 * FUZZ):
             for _ in range(rng.choice((1, count))):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
 from headwater.engine.rows.conform import conform
 from headwater.engine.windows.params import partition_of
 from headwater.model.change import Change, Transaction
@@ -304,7 +304,7 @@ def test_partitions_share_the_work_and_together_emit_all_of_it(key: tuple[str, .
     first = Origin(table, rng, dict(origin.rows))
     txs = [origin.transaction() for _ in range(20)]
 
-    def run(partition: tuple[int, int]) -> Emitted:
+    def run(partition: tuple[int, int]) -> EmissionBatch:
         flow = Dataflow(partition=partition)
         flow.define(table)
         for planned in plans:

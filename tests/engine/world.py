@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import Emitted, Entry, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Entry, read_emissions
 from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
@@ -280,7 +280,7 @@ class Subscriber:
         return rows if self.planned.template.ordered else sorted(rows)
 
 
-def deliver(emitted: Emitted, subscribers: Sequence[Subscriber]) -> None:
+def deliver(emitted: EmissionBatch, subscribers: Sequence[Subscriber]) -> None:
     """At most one emission per transaction and query, in commit order."""
     diffs = [(entry.instance, entry.tx) for entry in emitted.index if entry.kind != "result"]
     assert len(set(diffs)) == len(diffs)

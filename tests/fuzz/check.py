@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result
@@ -207,7 +207,7 @@ def said(plans: Plans, emitted: Sequence[bytes]) -> dict[tuple[int, int], list[T
     return found
 
 
-def _told(emitted: Emitted, by_instance: Mapping[int, Planned]) -> Iterator[Told]:
+def _told(emitted: EmissionBatch, by_instance: Mapping[int, Planned]) -> Iterator[Told]:
     for id in dict.fromkeys(entry.instance for entry in emitted.index):
         mine = [entry for entry in emitted.index if entry.instance == id]
         template = by_instance[id].template

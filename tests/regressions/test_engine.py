@@ -11,7 +11,7 @@ import pytest
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.expressions.filter import Filter
+from headwater.engine.expressions.filter import RowFilter
 from headwater.engine.windows.template_program import differ
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
@@ -35,7 +35,7 @@ def test_abs_leaves_negative_zero_alone_as_sqlite_does() -> None:
 def test_and_in_where_stops_at_what_is_false() -> None:
     """As a value `i > 0 AND abs(i) > 1` raises for the least integer; in a WHERE clause it does not."""
     [where] = bind("SELECT i FROM t WHERE i > 0 AND abs(i) > 1 OR 0", [T]).where
-    filtered = Filter(where, T).apply(rows(-(2**63), 5))
+    filtered = RowFilter(where, T).apply(rows(-(2**63), 5))
     assert filtered.failed == {}
     assert filtered.passed is not None
     assert filtered.passed.tolist() == [False, True]

@@ -13,7 +13,7 @@ import pytest
 import headwater
 from headwater.engine.operators.group.accumulators import Extreme
 from headwater.engine.rows.work import Work
-from headwater.engine.state.ordered_keys import Part, Places
+from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart
 from headwater.engine.windows.template_program import Program
 from headwater.model.encoding.keys import encode_value
 from headwater.model.errors import UnsupportedQuery
@@ -36,7 +36,7 @@ def test_the_largest_of_numbers_that_are_one_double_is_the_largest() -> None:
     """It was the shortest: what comes behind a key was taken for its end."""
     numbers = [Decimal("1.00000000000000000001"), Decimal(1), Decimal("1.00000000000000000002"), Decimal("1.0")]
     for falling in (False, True):
-        made = Extreme(Part(Places(Work()), b""), "BINARY", descending=falling)
+        made = Extreme(OrderedKeysPart(OrderedKeys(Work()), b""), "BINARY", descending=falling)
         for number in numbers:
             made.add(number, 1)
         assert made.result() == (max if falling else min)(numbers)

@@ -17,8 +17,8 @@ from headwater.engine.operators.group.group import FIRST_TX
 from headwater.engine.rows.batch import Batch
 from headwater.engine.rows.conform import conform
 from headwater.engine.rows.work import Work
-from headwater.engine.state.object_cache import Memos
-from headwater.engine.state.ordered_keys import Places
+from headwater.engine.state.object_cache import ObjectCache
+from headwater.engine.state.ordered_keys import OrderedKeys
 from headwater.engine.state.persistence import State
 from headwater.model.budget import Budget
 from headwater.model.schema import Table
@@ -73,10 +73,10 @@ def _count(batch: Batch) -> int:
 
 
 def _rows(state: State) -> int:
-    """Places are those of rows that are counted already."""
-    if isinstance(state, Places):
+    """The rows whose sort keys are in `OrderedKeys` are counted elsewhere."""
+    if isinstance(state, OrderedKeys):
         return 0
-    return len(state) if isinstance(state, Memos) else sum(len(run) for run in state.runs)
+    return len(state) if isinstance(state, ObjectCache) else sum(len(run) for run in state.runs)
 
 
 def _all(table: Table, batches: Iterable[pa.RecordBatch]) -> Updates:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.engine.operators.derived import SavedDerived
 from headwater.engine.state import run_file
-from headwater.engine.state.arrangement import Arrangement, Run, compact
+from headwater.engine.state.arrangement import Arrangement, ArrangementRun, compact
 from headwater.engine.state.spill import Inside, inside
 from headwater.engine.windows.params import Window
 from headwater.fs.atomic_write import sync_directory
@@ -66,7 +66,7 @@ class _WindowDocument(msgspec.Struct, array_like=True):
     names: dict[int, int]
 
 
-class _Document(msgspec.Struct):
+class _CheckpointDocument(msgspec.Struct):
     tables: list[_TableDocument]
     arrangements: list[tuple[str, tuple[str, ...], list[str]]]
     derived: dict[str, bytes]
@@ -108,7 +108,7 @@ def saved_state(
     lives: Iterable[_Live],
 ) -> SavedState:
     """`changelogs`: the files of the windows, and of those that the origin answers."""
-    document = _Document(
+    document = _CheckpointDocument(
         [_table_document(table) for table in tables.values()],
         [(table, keys, names) for (table, keys), names in files.items()],
         {name: one.document for name, one in derived.items()},
@@ -142,7 +142,7 @@ def unpack_window(packed: bytes) -> SavedWindow:
 
 
 def read_document(document: bytes) -> Read:
-    read = msgspec.msgpack.decode(document, type=_Document)
+    read = msgspec.msgpack.decode(document, type=_CheckpointDocument)
     return Read(
         [_table(table) for table in read.tables],
         read.arrangements,
@@ -170,14 +170,14 @@ def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:
     return [run.file for run in arrangement.runs if run.file is not None]
 
 
-def _batch_of(run: Run) -> pa.RecordBatch:
+def _batch_of(run: ArrangementRun) -> pa.RecordBatch:
     """Whether an entry lives is told in whole bytes: they need not be copied when they are read."""
     ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.live.view(np.uint8))]
     names = pa.schema([pa.field(name, array.type) for name, array in zip(_OURS, ours, strict=True)])
     return pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=pa.schema([*names, *run.rows.schema]))
 
 
-def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[Run]:
+def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[ArrangementRun]:
     return [_load(directory / name, table) for name in files]
 
 
@@ -186,8 +186,8 @@ def runs_inside(arrangement: Arrangement, directory: Path) -> Iterator[Inside]:
     return inside(arrangement.runs, lambda name: _load(directory / name, arrangement.table))
 
 
-def _load(path: Path, table: Table) -> Run:
+def _load(path: Path, table: Table) -> ArrangementRun:
     batch = run_file.read(path)
     hash, id, live = (np.asarray(batch.column(n)) for n in range(len(_OURS)))
     rows = pa.RecordBatch.from_arrays(batch.columns[len(_OURS) :], schema=table.arrow)
-    return Run(compact(hash), id, live.view(np.bool_), rows, path.name, mapped=True)
+    return ArrangementRun(compact(hash), id, live.view(np.bool_), rows, path.name, mapped=True)

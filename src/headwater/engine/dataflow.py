@@ -26,15 +26,15 @@ from headwater.engine.checkpoint import (
     saved_state,
     unpack_window,
 )
-from headwater.engine.emissions.edits import NOWHERE, RESULT, Block, Emitted, Entry, Outbox
+from headwater.engine.emissions.edits import NOWHERE, RESULT, Block, EmissionBatch, Entry, Outbox
 from headwater.engine.emissions.index import Ending
 from headwater.engine.operators.derived import Derived
-from headwater.engine.operators.failures import Failure, Moment
-from headwater.engine.ranges.range_index import Selection
+from headwater.engine.operators.failures import Failure, FailureChange
+from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import wanted
-from headwater.engine.ranking.rank import Frame
+from headwater.engine.ranking.rank import LimitRange
 from headwater.engine.requeried.answers import Answers
-from headwater.engine.rows.conform import Shape, conform
+from headwater.engine.rows.conform import TableSchema, conform
 from headwater.engine.rows.delta import Delta, merge, since, until
 from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
@@ -44,24 +44,24 @@ from headwater.engine.state.shared_contents import share_contents, share_files
 from headwater.engine.state.spill import Inside, spill
 from headwater.engine.state.tally import Tally
 from headwater.engine.windows.empty_groups import bucket, padded
-from headwater.engine.windows.failures import Spoiled
+from headwater.engine.windows.failures import AffectedGroups
 from headwater.engine.windows.fan_out import spread
 from headwater.engine.windows.ordered import Replay, outgrown, ranked_of
 from headwater.engine.windows.pairs import Changes, changes_of
 from headwater.engine.windows.params import (
     SPOILED,
-    Group,
-    Joined,
-    Params,
+    InstanceIndex,
+    RowGroups,
     Window,
+    WindowGroup,
     encode_instance,
     home_of,
     partition_of,
     partition_salt,
 )
 from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
-from headwater.engine.windows.row_names import NO_NAMES, Names
-from headwater.engine.windows.template_program import Program, Seen, identity_of
+from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.windows.template_program import Program, Projection, identity_of
 from headwater.engine.windows.unordered import linear
 from headwater.fs.atomic_write import sync_directory
 from headwater.model.encoding.keys import Uint64s
@@ -89,8 +89,8 @@ class Live:
     template: Template
     program: Program
     widths: Mapping[str, int]
-    params: Params
-    spoiled: Spoiled
+    params: InstanceIndex
+    spoiled: AffectedGroups
 
 
 class Dataflow:
@@ -102,7 +102,7 @@ class Dataflow:
         self.partition = partition
         self.counters = counters or Work()
         self._limits = limits
-        self._shapes: dict[str, Shape] = {}
+        self._shapes: dict[str, TableSchema] = {}
         self._derived: dict[str, Derived] = {}
         self._multisets: dict[str, Multiset] = {}
         self._arrangements: dict[tuple[str, tuple[str, ...]], Arrangement] = {}
@@ -120,7 +120,7 @@ class Dataflow:
     def define(self, table: Table) -> None:
         """First sight of a table, or its new schema: columns appended, or turned ANY. Results do not change."""
         known = self._shapes.get(table.name)
-        self._shapes[table.name] = Shape.of(table)
+        self._shapes[table.name] = TableSchema.of(table)
         if known is None or known.table == table:
             return
         for arrangement in self._arranged(table.name):
@@ -247,8 +247,8 @@ class Dataflow:
         table = self._shape_of(template)
         if template.id not in self._live:
             wide = self._widths(template) if widths is None else widths
-            params = Params(Selection(template, self.counters) if template.selectors else None)
-            spoiled = Spoiled(template, table, self._failed(template.table))
+            params = InstanceIndex(RangeIndex(template, self.counters) if template.selectors else None)
+            spoiled = AffectedGroups(template, table, self._failed(template.table))
             live = self._live[template.id] = Live(template, Program(template, table), wide, params, spoiled)
             self._served.setdefault((template.table, template.keys), []).append(live)
 
@@ -354,10 +354,12 @@ class Dataflow:
         if live.program.ordered and group.ranked is None:
             self._hydrate(live, group)
         end = (1 << 62) if instance.limit is None else instance.offset + instance.limit
-        window = self._windows[instance.id] = live.params.open(instance, group, Frame(instance.offset, end), seq, prev)
+        window = self._windows[instance.id] = live.params.open(
+            instance, group, LimitRange(instance.offset, end), seq, prev
+        )
         return window
 
-    def _hydrate(self, live: Live, group: Group) -> tuple[Uint64s, Seen]:
+    def _hydrate(self, live: Live, group: WindowGroup) -> tuple[Uint64s, Projection]:
         """Reads a group's rows; sets what the group remembers of them."""
         gathered = bucket(self._arrangement(live.template), live.template, group)
         ranks = live.program.ordered and group.ranked is None
@@ -439,7 +441,7 @@ class Dataflow:
         if delta is not None:
             self._step_table(name, [delta])
 
-    def _step_moment(self, name: str, delta: Delta | None, moment: Moment) -> Delta | None:
+    def _step_moment(self, name: str, delta: Delta | None, moment: FailureChange) -> Delta | None:
         """Takes what was before, and the transaction itself between what it spoils and what it mends."""
         over = [live for live in self._live.values() if live.template.table == name]
         came, gone = (_concerned(over, failures) for failures in (moment.came, moment.gone))
@@ -466,7 +468,7 @@ class Dataflow:
         self._step_table(name, [until(delta, tx)])
         return since(delta, tx)
 
-    def _spoil(self, live: Live, group: Group, tx: int) -> None:
+    def _spoil(self, live: Live, group: WindowGroup, tx: int) -> None:
         failing = bool(group.failed)
         self._note_spoiled(live, group)
         for window in group.windows if not failing else ():
@@ -474,13 +476,13 @@ class Dataflow:
             entry = Entry(window.instance.id, tx, window.prev, "error", live.template.id, group.error)
             self._outbox.index.append(entry)
 
-    def _mend(self, live: Live, group: Group, tx: int) -> None:
+    def _mend(self, live: Live, group: WindowGroup, tx: int) -> None:
         self._note_spoiled(live, group)
         for window in list(group.windows) if not group.failed else ():
             window.prev, window.seq, window.names = window.seq, tx, NO_NAMES
             self._emit_whole(live, window)
 
-    def _note_spoiled(self, live: Live, group: Group) -> None:
+    def _note_spoiled(self, live: Live, group: WindowGroup) -> None:
         reason = live.spoiled.reason(group)
         if reason is None:
             group.failed.pop(SPOILED, None)
@@ -510,10 +512,10 @@ class Dataflow:
                     self._advance(live, arrangement, changes, joined)
         _absorb(arrangement, changes, hash, mine)
 
-    def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: Joined) -> None:
+    def _advance(self, live: Live, arrangement: Arrangement, changes: Changes, joined: RowGroups) -> None:
         if live.template.empty is not None:
             changes, origin = padded(changes, live.template, arrangement.table)
-            joined = Joined(joined.number[origin], live.params)
+            joined = RowGroups(joined.number[origin], live.params)
         seen = live.program.see(changes.rows, changes.id, joined.looked())
         if joined.rows is not None:
             changes, seen = spread(changes, seen, joined.rows, joined.number)
@@ -528,12 +530,12 @@ class Dataflow:
                 self.unsubscribe(window.instance.id)
         self.counters.emitted += sum(len(block) for block in self._outbox.blocks[live.template.id]) - before
 
-    def _troubled(self, joined: Joined, seen: Seen, count: int) -> bool:
+    def _troubled(self, joined: RowGroups, seen: Projection, count: int) -> bool:
         """Whether a window is in error or may become so, may outgrow its limit within this step, or has names."""
         room = self._limits.result_rows_max - count
         return bool(seen.failed) or joined.troubled(room)
 
-    def take(self) -> Emitted:
+    def take(self) -> EmissionBatch:
         """What was emitted since the last take."""
         return self._outbox.take()
 
@@ -610,7 +612,7 @@ class Dataflow:
     def _reopen(self, saved: SavedWindow) -> None:
         live = self._live[saved.instance.template]
         window = self._open(live, saved.instance, saved.seq, saved.prev)
-        window.names = Names(saved.names) if saved.names else NO_NAMES
+        window.names = RowNames(saved.names) if saved.names else NO_NAMES
         window.group.note()
         window.slots.records["unsaved"][window.slot] = False
 
@@ -647,7 +649,7 @@ class Dataflow:
         return self._live[window.group.template].template
 
 
-def _concerned(lives: Sequence[Live], failures: Sequence[Failure]) -> list[tuple[Live, Group]]:
+def _concerned(lives: Sequence[Live], failures: Sequence[Failure]) -> list[tuple[Live, WindowGroup]]:
     """The groups that ask for rows that fail, each once."""
     found = ((live, group) for live in lives for one in failures for group in live.spoiled.groups(one, live.params))
     return list({(live.template.id, group.key): (live, group) for live, group in found}.values())
@@ -695,11 +697,11 @@ def _in_time(changes: Changes) -> tuple[Int64s, Bools]:
     return order[time], live[time]
 
 
-def _named(names: Names, id: Uint64s) -> Uint64s:
+def _named(names: RowNames, id: Uint64s) -> Uint64s:
     return np.array([names.of(each) for each in id.tolist()], np.uint64) if names.kept else id
 
 
-def _listed(id: Uint64s, seen: Seen) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
+def _listed(id: Uint64s, seen: Projection) -> tuple[Uint64s, Int64s, pa.RecordBatch]:
     inside = seen.place >= 0
     return (id, seen.place, seen.pool) if inside.all() else (id[inside], seen.place[inside], seen.pool)
 

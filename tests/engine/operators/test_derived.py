@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.operators.derived import Derived
-from headwater.engine.operators.failures import Failure, Moment
+from headwater.engine.operators.failures import Failure, FailureChange
 from headwater.engine.rows.work import Work
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import Corrupt
@@ -98,9 +98,9 @@ def test_an_error_lasts_until_its_row_is_gone() -> None:
     least = -(2**63)
     derived.step(deltas_of(TABLES, [update(1, None, (2, 1, least))]))
     failure = Failure("integer overflow", (None,))
-    assert derived.failures == [Moment(1, (failure,), ())] and derived.failed == [failure]
+    assert derived.failures == [FailureChange(1, (failure,), ())] and derived.failed == [failure]
     derived.step(deltas_of(TABLES, [update(2, None, (3, 1, 4)), update(3, (2, 1, least), None)]))
-    assert derived.failures == [Moment(3, (), (failure,))] and not derived.failed
+    assert derived.failures == [FailureChange(3, (), (failure,))] and not derived.failed
     assert sorted(rows_of(derived.table, derived.rows())) == [(4,), (5,)]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.operators.failures import Failure, Failures, Moment
+from headwater.engine.operators.failures import Failure, FailureChange, Failures
 from headwater.engine.operators.group import accumulators
 from headwater.engine.operators.group.counts_and_sums import RunningOperator, runs
 from headwater.engine.operators.group.group import FIRST_TX, GroupOperator
@@ -130,7 +130,7 @@ def test_a_sum_that_is_no_integer_is_an_error_until_the_row_leaves(running: bool
     operator = (RunningOperator if running else GroupOperator)(group, table, Work(), failures)
     operator.step([batch(table, [Update(1, 0, (1, 2**63 - 1), 1), Update(2, 0, (1, 1), 1), Update(4, 0, (1, 1), -1)])])
     failure = Failure("integer overflow", ())
-    assert failures.settle() == [Moment(2, (failure,), ()), Moment(4, (), (failure,))]
+    assert failures.settle() == [FailureChange(2, (failure,), ()), FailureChange(4, (), (failure,))]
     assert failures.reason is None
 
 

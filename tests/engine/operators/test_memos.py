@@ -1,4 +1,4 @@
-"""Memos against a plain dictionary: whatever is filed, merged, let go of and restored, a key has its newest piece."""
+"""The object cache against a plain dictionary: after merges, saves and restores, a key has its newest object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
-from headwater.engine.state.object_cache import Memos
+from headwater.engine.state.object_cache import ObjectCache
 from tests.support.fuzz import tries
 
 _KEYS = st.integers(0, 12)
@@ -25,9 +25,9 @@ _ACTIONS = st.lists(
 )
 
 
-def made(max: int = 10_000) -> Memos[list[int]]:
+def made(max: int = 10_000) -> ObjectCache[list[int]]:
     """Pieces that are changed where they are."""
-    return Memos(lambda piece: bytes([1, *piece]), lambda packed: list(packed[1:]), Work(), max)
+    return ObjectCache(lambda piece: bytes([1, *piece]), lambda packed: list(packed[1:]), Work(), max)
 
 
 @tries(150)
@@ -59,7 +59,7 @@ def test_each_key_has_its_newest_piece(actions: list[tuple[str, int]], max: int)
         assert contents(memos) == model
 
 
-def changed(memos: Memos[list[int]], key: int, number: int) -> None:
+def changed(memos: ObjectCache[list[int]], key: int, number: int) -> None:
     memos.fetch([key])
     piece = memos.get(key)
     if piece is None:
@@ -68,13 +68,13 @@ def changed(memos: Memos[list[int]], key: int, number: int) -> None:
     piece.append(number)
 
 
-def again(memos: Memos[list[int]], place: Path, max: int) -> Memos[list[int]]:
+def again(memos: ObjectCache[list[int]], place: Path, max: int) -> ObjectCache[list[int]]:
     other = made(max)
     persistence.restore(other, place, persistence.save(memos, place))
     return other
 
 
-def contents(memos: Memos[list[int]]) -> dict[int, Any]:
+def contents(memos: ObjectCache[list[int]]) -> dict[int, Any]:
     memos.fetch(range(13))
     return {key: list(piece) for key in range(13) if (piece := memos.get(key)) is not None}
 

@@ -1,4 +1,4 @@
-"""Places and heads against a sorted list: whatever is merged, saved, let go of and restored, keys come in order."""
+"""Ordered keys and their heads against a sorted list: after merges, saves and restores, keys come in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from headwater.engine.rows.work import Work
 from headwater.engine.state import ordered_keys, ordered_keys_head, persistence
-from headwater.engine.state.ordered_keys import Part, Places
-from headwater.engine.state.ordered_keys_head import Head
+from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart
+from headwater.engine.state.ordered_keys_head import OrderedKeysHead
 from tests.support.fuzz import tries
 
 PARTS = (b"\x00\x01", b"\x00\xff", b"\x01\x00", b"\xff\xff")
@@ -45,8 +45,8 @@ def ordered(there: Counter[tuple[bytes, bytes]], part: bytes) -> list[tuple[byte
     return sorted((key, times) for (name, key), times in there.items() if name == part and times)
 
 
-def again(made: Places, place: Path) -> Places:
-    other = Places(Work())
+def again(made: OrderedKeys, place: Path) -> OrderedKeys:
+    other = OrderedKeys(Work())
     persistence.restore(other, place, persistence.save(made, place))
     return other
 
@@ -54,8 +54,8 @@ def again(made: Places, place: Path) -> Places:
 @tries(100)
 @given(_ACTIONS, st.integers(0, 4))
 def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[str, bytes, bytes]], need: int) -> None:
-    made, there = Places(Work()), Counter[tuple[bytes, bytes]]()
-    heads = {part: Head(Part(made, part), need) for part in PARTS}
+    made, there = OrderedKeys(Work()), Counter[tuple[bytes, bytes]]()
+    heads = {part: OrderedKeysHead(OrderedKeysPart(made, part), need) for part in PARTS}
     with TemporaryDirectory() as where:
         for action, part, key in actions:
             match action:
@@ -71,7 +71,7 @@ def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[st
                     persistence.save(made, Path(where))
                 case "restore":
                     made = again(made, Path(where))
-                    heads = {name: Head(Part(made, name), need) for name in PARTS}
+                    heads = {name: OrderedKeysHead(OrderedKeysPart(made, name), need) for name in PARTS}
                 case "spill":
                     persistence.save(made, Path(where))
                     for run in persistence.runs_inside(made, Path(where)):
@@ -82,7 +82,7 @@ def test_keys_come_in_order_with_how_often_they_are_there(actions: list[tuple[st
             check(made, heads[part], there, part, need)
 
 
-def check(made: Places, one: Head, there: Counter[tuple[bytes, bytes]], part: bytes, need: int) -> None:
+def check(made: OrderedKeys, one: OrderedKeysHead, there: Counter[tuple[bytes, bytes]], part: bytes, need: int) -> None:
     plain = ordered(there, part)
     assert list(made.behind(part)) == plain
     for key, _ in plain[:3]:
@@ -98,7 +98,7 @@ def check(made: Places, one: Head, there: Counter[tuple[bytes, bytes]], part: by
 def test_many_at_once_are_what_each_by_itself_comes_to(rows: list[tuple[bytes, bytes, int]], padded: bool) -> None:
     """Keys of one length, and of several."""
     rows = [(part, key.ljust(2, b"\x00") if padded else key, weight) for part, key, weight in rows]
-    one, other = Places(Work()), Places(Work())
+    one, other = OrderedKeys(Work()), OrderedKeys(Work())
     for part, key, weight in rows:
         one.add(part, key, weight)
     keys = pa.array([part + key for part, key, _ in rows], pa.large_binary())
@@ -107,8 +107,8 @@ def test_many_at_once_are_what_each_by_itself_comes_to(rows: list[tuple[bytes, b
 
 
 def test_a_head_knows_no_more_than_it_is_asked_for() -> None:
-    made, rng = Places(Work()), random.Random(1)
-    one = Head(Part(made, b"p"), 3, new=True)
+    made, rng = OrderedKeys(Work()), random.Random(1)
+    one = OrderedKeysHead(OrderedKeysPart(made, b"p"), 3, new=True)
     keys = rng.sample(range(100_000), 2000)
     for number in keys:
         one.change(number.to_bytes(4, "big"), 1)

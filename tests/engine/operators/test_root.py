@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.engine.operators.derived import Derived
-from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
 from headwater.engine.windows.pairs import changes_of
 from headwater.model.change import Change, Transaction
@@ -56,7 +56,7 @@ def test_the_dataflow_sees_a_transition_as_one_change() -> None:
     derived.load({"i": [batch_of(IS, [(1, 1)])], "j": []})
     delta = derived.step(deltas_of(TABLES, [(1, {"j": Transaction(0, (Change("j", None, (7, 1)),))})]))
     assert delta is not None
-    changes = changes_of(Shape.of(derived.table), delta, None)
+    changes = changes_of(TableSchema.of(derived.table), delta, None)
     assert len(changes) == 1 and changes.old[0] >= 0 and changes.new[0] >= 0
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.emissions.index import Entry as Entry
-from headwater.engine.emissions.index import Index, Packed, pack, unpack
+from headwater.engine.emissions.index import Index, PackedIndex, pack, unpack
 from headwater.engine.emissions.index import Kind as Kind
 from headwater.engine.rows.conform import repacked
 from headwater.model.emission import Diff, Fields, Result, RowChange
@@ -39,7 +39,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class EmissionBatch:
     """Sorted by tx, then instance."""
 
     index: Index
@@ -94,10 +94,10 @@ class Outbox:
         if len(block):
             self.blocks[template].append(block)
 
-    def take(self) -> Emitted:
+    def take(self) -> EmissionBatch:
         index, blocks = Index.together([*self.many, Index.of(self.index)]), self.blocks
         self.index, self.many, self.whole, self.blocks = [], [], set(), defaultdict(list)
-        return Emitted(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
+        return EmissionBatch(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
 
 
 def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
@@ -269,11 +269,11 @@ def read_emissions(
 
     `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
     """
-    read = _Reader(edits, tuple(names), position, gen)
+    read = _EmissionReader(edits, tuple(names), position, gen)
     return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
 
 
-class _Reader:
+class _EmissionReader:
     def __init__(
         self, edits: pa.RecordBatch | None, names: tuple[str, ...], position: Callable[[int], int], gen: int
     ) -> None:
@@ -322,14 +322,14 @@ def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -
 
 
 class _Header(msgspec.Struct, array_like=True):
-    index: Packed
+    index: PackedIndex
     sections: list[tuple[str, int, int]]  # template, bytes of its schema, bytes of its batch
 
 
 _HEADER = msgspec.msgpack.Decoder(_Header)
 
 
-def encode(emitted: Emitted) -> bytes:
+def encode(emitted: EmissionBatch) -> bytes:
     """The payload of a diff record: header length, header, then schema and batch of each template."""
     batches = map(_without_old, emitted.edits.values())
     bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in batches]
@@ -340,7 +340,7 @@ def encode(emitted: Emitted) -> bytes:
     return b"".join([len(header).to_bytes(4, "little"), header, *(part for body in bodies for part in body)])
 
 
-def decode(payload: bytes | memoryview) -> Emitted:
+def decode(payload: bytes | memoryview) -> EmissionBatch:
     view = memoryview(payload)
     start = 4 + int.from_bytes(view[:4], "little")
     header = _HEADER.decode(view[4:start])
@@ -350,7 +350,7 @@ def decode(payload: bytes | memoryview) -> Emitted:
         schema = _schema(bytes(view[start:body]))
         start = body + body_bytes
         edits[template] = _with_old(pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema))
-    return Emitted(unpack(header.index), edits)
+    return EmissionBatch(unpack(header.index), edits)
 
 
 def _without_old(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -118,7 +118,7 @@ def _by_time(index: Index) -> Index:
     return Index(index.columns[:, order], index.templates, reasons)
 
 
-class Packed(msgspec.Struct, array_like=True):
+class PackedIndex(msgspec.Struct, array_like=True):
     """An index on its way: the columns one after the other, little-endian."""
 
     columns: bytes
@@ -126,11 +126,11 @@ class Packed(msgspec.Struct, array_like=True):
     reasons: dict[int, str]
 
 
-def pack(index: Index) -> Packed:
-    return Packed(index.columns.astype("<i8").tobytes(), index.templates, dict(index.reasons))
+def pack(index: Index) -> PackedIndex:
+    return PackedIndex(index.columns.astype("<i8").tobytes(), index.templates, dict(index.reasons))
 
 
-def unpack(packed: Packed) -> Index:
+def unpack(packed: PackedIndex) -> Index:
     """ValueError where it does not read."""
     columns = np.frombuffer(packed.columns, "<i8").astype(np.int64).reshape(5, -1)
     for codes, names in ((columns[3], _KINDS), (columns[4], packed.templates)):

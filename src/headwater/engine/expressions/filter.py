@@ -22,7 +22,7 @@ class Filtered:
     failed: dict[int, str]
 
 
-class Filter:
+class RowFilter:
     def __init__(self, where: Expr | None, table: Table) -> None:
         self._test = Expressions([_as_truth(where)], table) if where is not None else None
 

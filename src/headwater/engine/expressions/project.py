@@ -19,7 +19,7 @@ class Projected:
     failed: dict[int, str]
 
 
-class Project:
+class RowProjector:
     """Columns are named by their place: a result may be wide, and names are the reader's business."""
 
     def __init__(self, outputs: Sequence[Output], table: Table) -> None:

@@ -48,7 +48,7 @@ class Updates:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ScanLeaf:
     """A leaf that reads a base table."""
 
     table_name: str
@@ -67,7 +67,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ValuesLeaf:
     """A leaf of constant rows."""
 
     values: ValuesOperator
@@ -105,7 +105,7 @@ class Node:
         yield self.operator
 
 
-Tree = Reading | Given | Node
+Tree = ScanLeaf | ValuesLeaf | Node
 
 
 def compiled(
@@ -113,9 +113,9 @@ def compiled(
 ) -> Tree:
     """`failures` have the lineage of the relation itself."""
     if isinstance(relation, Scan):
-        return Reading(relation.table, ScanOperator(relation, tables[relation.table]))
+        return ScanLeaf(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
-        return Given(ValuesOperator(relation))
+        return ValuesLeaf(ValuesOperator(relation))
     if isinstance(relation, Top) and passes(relation):
         return compiled(relation.input, tables, work, failures, limits)
     below = zip(inputs_of(relation), beneath(relation, failures.lineage), strict=True)

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.compile import Updates, base_tables, compiled
-from headwater.engine.operators.failures import Failure, Failures, Moment
+from headwater.engine.operators.failures import Failure, FailureChange, Failures
 from headwater.engine.operators.group.group import FIRST_TX
 from headwater.engine.operators.identity_columns import identity_of
 from headwater.engine.operators.lineage import lineage_of
 from headwater.engine.operators.output import Renames, Root
 from headwater.engine.rows.batch import Batch, Int64s, same, table_of
-from headwater.engine.rows.conform import Shape, conform
+from headwater.engine.rows.conform import TableSchema, conform
 from headwater.engine.rows.delta import Delta, merge
 from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
@@ -34,7 +34,7 @@ from headwater.model.schema import Table
 from headwater.sql.ir.relation import Relation, columns_of
 
 
-class _Document(msgspec.Struct):
+class _RelationDocument(msgspec.Struct):
     states: list[list[str]]
     failures: list[tuple[str, list[bytes | None], int]]
 
@@ -69,10 +69,10 @@ class Derived:
         key = tuple(column for part in identity or () for column in part.columns)
         self.table = table_of(columns_of(relation), key, name)
         self.base_tables = frozenset(base_tables(relation))
-        self.failures: list[Moment] = []
+        self.failures: list[FailureChange] = []
         self._failures = Failures(lineage_of(relation), limits.failures_max)
         self._counters, self._limits = counters, limits
-        self._shapes = {each: Shape.of(tables[each]) for each in self.base_tables}
+        self._shapes = {each: TableSchema.of(tables[each]) for each in self.base_tables}
         self._tree = compiled(relation, tables, counters, self._failures, limits)
         self._root = Root(self.table, identity)
         self._rows = Bag(self.table, counters) if retain else None
@@ -164,7 +164,7 @@ class Derived:
         states = [persistence.save(state, directory) for state in self._states()]
         sync_directory(directory)
         failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
-        document = _Document(states, failures)
+        document = _RelationDocument(states, failures)
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 
     def inside(self, directory: Path) -> Iterator[Inside]:
@@ -173,7 +173,7 @@ class Derived:
 
     def restore(self, directory: Path, document: bytes) -> None:
         """Into a relation that was just made. It keeps its rows from here on if it did before."""
-        read = msgspec.msgpack.decode(document, type=_Document)
+        read = msgspec.msgpack.decode(document, type=_RelationDocument)
         self._rows = Bag(self.table, self._counters) if len(read.states) > len(self._kept()) else None
         for state, files in zip(self._states(), read.states, strict=True):
             persistence.restore(state, directory, files)

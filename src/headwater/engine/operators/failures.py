@@ -38,7 +38,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FailureChange:
     """A transaction with which failures came or went."""
 
     tx: int
@@ -77,7 +77,7 @@ class Failures:
         kept[list(evaluated.failed)] = False
         return [column.filter(pa.array(kept)) for column in evaluated.columns], batch.filter(kept)
 
-    def settle(self) -> list[Moment]:
+    def settle(self) -> list[FailureChange]:
         """What was noted, by transaction."""
         by_tx: dict[int, Counter[Failure]] = {}
         for tx, failure, diff in self.pending:
@@ -86,14 +86,14 @@ class Failures:
         moments = (self._moment(tx, by_tx[tx]) for tx in sorted(by_tx))
         return [moment for moment in moments if moment.came or moment.gone]
 
-    def _moment(self, tx: int, net: Counter[Failure]) -> Moment:
+    def _moment(self, tx: int, net: Counter[Failure]) -> FailureChange:
         """In an order of its own, so that it does not matter in which steps the transactions came."""
         before = {failure: failure in self.counts for failure in _touched(net)}
         for failure, diff in sorted(net.items(), key=_turn):
             self._count(failure, diff)
         came = tuple(failure for failure, was in before.items() if not was and failure in self.counts)
         gone = tuple(failure for failure, was in before.items() if was and failure not in self.counts)
-        return Moment(tx, came, gone)
+        return FailureChange(tx, came, gone)
 
     def _count(self, failure: Failure, diff: int) -> None:
         """What does not fit is counted as a row of which nothing is known, and leaves as one."""

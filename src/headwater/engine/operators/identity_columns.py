@@ -28,7 +28,7 @@ from headwater.sql.ir.relation import (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IdentityPart:
     """Columns that come from one input; `table` names the base table whose whole key they are.
 
     `sure`: never all NULL, as the padding of an outer join is. A base table's key is, until a join pads it."""
@@ -38,13 +38,13 @@ class Part:
     sure: bool = False
 
 
-Identity = tuple[Part, ...]  # the preserved side of a join first; () is a relation of at most one row
+Identity = tuple[IdentityPart, ...]  # the preserved side of a join first; () is a relation of at most one row
 
 
 def identity_of(relation: Relation) -> Identity | None:
     match relation:
         case Scan(table=table, key=key):
-            return (Part(key, table, sure=True),) if key else None
+            return (IdentityPart(key, table, sure=True),) if key else None
         case Values(rows=rows):
             return () if len(rows) <= 1 else None
         case Filter(input=input) | Top(input=input):
@@ -59,7 +59,7 @@ def identity_of(relation: Relation) -> Identity | None:
             }
             return _renamed(identity_of(input), shown)
         case Group(key_columns=columns):
-            return (Part(tuple(column.name for column in columns)),) if columns else ()
+            return (IdentityPart(tuple(column.name for column in columns)),) if columns else ()
         case Distinct(input=input):
             return identity_of(input) or _whole(relation)
         case SetOperation():
@@ -102,4 +102,4 @@ def _set(operation: SetOperation) -> Identity | None:
 
 
 def _whole(relation: Relation) -> Identity:
-    return (Part(tuple(column.name for column in columns_of(relation))),)
+    return (IdentityPart(tuple(column.name for column in columns_of(relation))),)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.expressions.filter import Filter as Test
+from headwater.engine.expressions.filter import RowFilter
 from headwater.engine.operators.failures import Failures
 from headwater.engine.rows.batch import Batch, Int64s, identified, nothing, table_of, together
 from headwater.engine.rows.conform import repacked
@@ -61,7 +61,7 @@ class ValuesOperator(Stateless):
 class FilterOperator(Stateless):
     def __init__(self, filter: Filter, table: Table, failures: Failures) -> None:
         self.table = table
-        self._test = Test(filter.predicate, table)
+        self._test = RowFilter(filter.predicate, table)
         self._failures = failures
 
     def step(self, inputs: list[Batch]) -> Batch:

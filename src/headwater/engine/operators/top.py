@@ -1,6 +1,6 @@
 """top: ORDER BY with LIMIT and OFFSET, per partition. It keeps every row, so a frame that runs short needs no re-query.
 
-A row's place is its encoded sort key and its row hash. All places are in `Places`, which may be on disk; in memory is
+A row's place is its encoded sort key and its row hash. `OrderedKeys` holds all places and may be on disk. Memory holds
 the head of each partition that changes: a frame and some more. A change beyond the frame's end costs its place in the
 order and nothing else. OFFSET without LIMIT is everything but a frame.
 """
@@ -21,8 +21,8 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.rows.batch import Batch, at_once, firsts, nothing, together
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
-from headwater.engine.state.ordered_keys import Part, Placed, Places, Times
-from headwater.engine.state.ordered_keys_head import Head
+from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart, OrderedKeysRun, Times
+from headwater.engine.state.ordered_keys_head import OrderedKeysHead
 from headwater.engine.state.persistence import State
 from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole, hash_columns
 from headwater.model.limits import DEFAULT, Limits
@@ -37,7 +37,7 @@ _NAME_BYTES = _ID_BYTES = 8
 class _Partition:
     """`frame`: how often which row is in it; `last`: the last of them."""
 
-    head: Head
+    head: OrderedKeysHead
     frame: dict[bytes, int]
     full: bool
 
@@ -72,7 +72,7 @@ class TopOperator:
         self._end = top.offset + (top.limit or 0)
         self._failures = failures
         self._bag = Bag(table, work)
-        self._places = Places(work)
+        self._places = OrderedKeys(work)
         self._partitions: dict[bytes, _Partition] = {}
         self._room = self._room_max = limits.head_rows_max
 
@@ -111,7 +111,7 @@ class TopOperator:
         run = self._places.fill(pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary())), batch.diff)
         return self._framed(run, int(batch.tx[0]))
 
-    def _framed(self, run: Placed, tx: int) -> _Moved:
+    def _framed(self, run: OrderedKeysRun, tx: int) -> _Moved:
         begin = firsts((run.names(),))
         past = np.cumsum(run.weight)
         before = past - run.weight
@@ -158,7 +158,7 @@ class TopOperator:
             self._partitions, self._room = {}, self._room_max
 
     def _open(self, name: bytes) -> _Partition:
-        head = Head(Part(self._places, name), self._end)
+        head = OrderedKeysHead(OrderedKeysPart(self._places, name), self._end)
         partition = self._partitions[name] = _Partition(head, {}, full=False)
         self._reframe(partition, 0, _Moved([], [], []))
         self._room -= 1 + len(head)

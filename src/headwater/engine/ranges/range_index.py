@@ -1,9 +1,9 @@
-"""Selection: which groups of a template want a row, where they ask by lists and bounds.
+"""RangeIndex: which groups of a template want a row, where they ask by lists and bounds.
 
-A row may belong to many groups. It is a point made of its encoded keys, one listed and one bounded column; a group is
-one span of such points, or one for each value of its list. Groups that came last wait in a list; from some number on
-they are filed in a level, and levels of similar size are merged, so a group is filed about log n times. What the point
-does not tell is checked on the pairs that were found, column by column. It never knows what else a row holds.
+A row may belong to many groups. A row is a point: its encoded keys, one listed and one bounded column. A group is one
+range of such points, or one for each value of its list. New groups wait in a list; from some number on they become a
+level, and levels of similar size are merged, so that a group is indexed about log n times. Conditions that the point
+does not contain are checked on the pairs that were found, column by column. It never reads other columns of a row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Level:
         return len(self.owner)
 
 
-class Selection:
+class RangeIndex:
     """The groups by slot, each with the bucket of its keys and what else it wants."""
 
     def __init__(self, template: Template, work: Work) -> None:

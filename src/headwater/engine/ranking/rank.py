@@ -196,7 +196,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LimitRange:
     """LIMIT and OFFSET; no `end` is no limit."""
 
     start: int = 0
@@ -229,7 +229,7 @@ def move(ranked: Ranked, touches: Sequence[Touch]) -> Moved:
     return Moved(before, len(ranked), gone, gone_at, came, [ranked.rank(touch.new or b"") for touch in came])
 
 
-def reframe(ranked: Ranked, moved: Moved, frame: Frame) -> Reframed:
+def reframe(ranked: Ranked, moved: Moved, frame: LimitRange) -> Reframed:
     """The edits of one frame. The rows nobody touched keep their order: each has one number, and places, gaps and the
     frame's edges are all counted in those numbers."""
     gone_gap = [at - n for n, at in enumerate(moved.gone_at)]
@@ -268,7 +268,7 @@ class _Gaps:
         return min(max(gap, start), end) if start < end else 0
 
 
-def _reframe_touched(out: Reframed, moved: Moved, frame: Frame, gaps: _Gaps) -> None:
+def _reframe_touched(out: Reframed, moved: Moved, frame: LimitRange, gaps: _Gaps) -> None:
     old = {id(touch): (at, gaps.gone[n]) for n, (touch, at) in enumerate(zip(moved.gone, moved.gone_at, strict=True))}
     seen: set[int] = set()
     quiet: dict[int, list[tuple[int, int, Touch]]] = defaultdict(list)

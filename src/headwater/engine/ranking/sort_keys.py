@@ -17,7 +17,7 @@ Keys = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed(Sequence[bytes]):
+class PackedSortKeys(Sequence[bytes]):
     keys: Keys
 
     def __len__(self) -> int:
@@ -26,9 +26,9 @@ class Packed(Sequence[bytes]):
     @overload
     def __getitem__(self, place: int) -> bytes: ...
     @overload
-    def __getitem__(self, place: slice) -> Packed: ...
-    def __getitem__(self, place: int | slice) -> bytes | Packed:
-        return Packed(self.keys[place]) if isinstance(place, slice) else self.keys[place].tobytes()
+    def __getitem__(self, place: slice) -> PackedSortKeys: ...
+    def __getitem__(self, place: int | slice) -> bytes | PackedSortKeys:
+        return PackedSortKeys(self.keys[place]) if isinstance(place, slice) else self.keys[place].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.keys.tolist())
@@ -42,7 +42,7 @@ class Packed(Sequence[bytes]):
         return ordered
 
 
-def packed(encoded: pa.Array, ends: npt.NDArray[np.uint64]) -> Packed | None:
+def packed(encoded: pa.Array, ends: npt.NDArray[np.uint64]) -> PackedSortKeys | None:
     """Encoded values, each with its identity behind. None where they are not all of one length."""
     _, offsets, data = encoded.buffers()
     starts = np.frombuffer(offsets, np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
@@ -52,4 +52,4 @@ def packed(encoded: pa.Array, ends: npt.NDArray[np.uint64]) -> Packed | None:
     values = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]].reshape(len(encoded), -1)
     between = np.full((len(encoded), 1), BEHIND[0], np.uint8)
     both = np.concatenate((values, between, ends.astype(">u8").view(np.uint8).reshape(len(encoded), 8)), axis=1)
-    return Packed(both.view(f"V{both.shape[1]}").ravel())
+    return PackedSortKeys(both.view(f"V{both.shape[1]}").ravel())

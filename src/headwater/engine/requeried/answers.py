@@ -18,12 +18,12 @@ import pyarrow as pa
 from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
 from headwater.engine.emissions.index import Ending
 from headwater.engine.ranking.rank import longest_rising
-from headwater.engine.requeried.keyed_rows import Keyed, Keys, Part, Turned
+from headwater.engine.requeried.keyed_rows import KeyedRows, Keys, Part, Turned
 from headwater.engine.requeried.match_rows import Renamed
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.windows.ordered import Edit, block_of
-from headwater.engine.windows.row_names import Names
+from headwater.engine.windows.row_names import RowNames
 from headwater.model.encoding.keys import hash_encoded
 from headwater.model.encoding.tagged_bytes import storable, stored
 from headwater.model.value import Row, Type, pack_any, to_array
@@ -43,15 +43,15 @@ class Answered:
     hashes: list[int] = field(default_factory=list)
     seq: int = 0
     prev: int = 0
-    keyed: Keyed | None = None
+    keyed: KeyedRows | None = None
     position: int = 0
 
-    def side(self) -> Side:
+    def side(self) -> HashedRows:
         """What it shows."""
         if self.keyed is None:
-            return Side(self.rows, self.hashes)
+            return HashedRows(self.rows, self.hashes)
         shown = list(self.keyed.shown())
-        return Side([row for _, row in shown], [hash for hash, _ in shown])
+        return HashedRows([row for _, row in shown], [hash for hash, _ in shown])
 
 
 class Answers:
@@ -65,7 +65,7 @@ class Answers:
 
     def subscribe(self, instance: int, template: str, ordered: bool, keys: Keys | None = None) -> None:
         """Opens the window, or shows again what it holds."""
-        keyed = Keyed(keys) if keys is not None else None
+        keyed = KeyedRows(keys) if keys is not None else None
         window = self._windows.setdefault(instance, Answered(template, ordered, keyed=keyed))
         self._saved.note(instance)
         if window.seq:
@@ -101,7 +101,7 @@ class Answers:
         else:
             self._answer_whole(instance, window, rows, tx)
 
-    def _answer_keyed(self, instance: int, window: Answered, keyed: Keyed, said: Said, tx: int) -> None:
+    def _answer_keyed(self, instance: int, window: Answered, keyed: KeyedRows, said: Said, tx: int) -> None:
         if not window.seq:
             window.seq = tx
             keyed.load(said.rows)
@@ -113,8 +113,8 @@ class Answers:
             self._put(window.template, list(_keyed_edits(instance, tx, turned)), pool)
 
     def _answer_whole(self, instance: int, window: Answered, rows: Sequence[Row], tx: int) -> None:
-        old = Side(window.rows, window.hashes)
-        new = Side(list(rows), hashes_of(rows))
+        old = HashedRows(window.rows, window.hashes)
+        new = HashedRows(list(rows), hashes_of(rows))
         first = not window.seq
         window.rows, window.hashes = new.rows, new.hashes
         if first:
@@ -147,7 +147,7 @@ class Answers:
         ]
         self._put(window.template, edits, side.rows)
 
-    def _add(self, instance: int, window: Answered, edits: list[Edit], old: Side) -> None:
+    def _add(self, instance: int, window: Answered, edits: list[Edit], old: HashedRows) -> None:
         """Rows of the old answer stand behind those of the new one in the pool."""
         shifted = [(*edit[:7], edit[7] + len(window.rows) if edit[7] >= 0 else NOWHERE, edit[8]) for edit in edits]
         self._put(window.template, shifted, [*window.rows, *old.rows])
@@ -190,7 +190,7 @@ def _loaded(
     known = [tuple(row) for row in rows]
     if keys is None:
         return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
-    keyed = Keyed(msgspec.convert(keys, Keys), names=Names(names))
+    keyed = KeyedRows(msgspec.convert(keys, Keys), names=RowNames(names))
     keyed.load(known)
     return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)
 
@@ -218,7 +218,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class HashedRows:
     rows: list[Row]
     hashes: list[int]
 
@@ -226,7 +226,7 @@ class Side:
 Pair = tuple[int | None, int | None]  # places in the old and in the new answer
 
 
-def paired(old: Side, new: Side, ordered: bool) -> list[Pair]:
+def paired(old: HashedRows, new: HashedRows, ordered: bool) -> list[Pair]:
     """What changed: rows that came, went, turned into another, or (where order counts) moved."""
     places = {hash: place for place, hash in enumerate(old.hashes)}
     stayed = [(places[hash], place) for place, hash in enumerate(new.hashes) if hash in places]
@@ -240,7 +240,7 @@ def paired(old: Side, new: Side, ordered: bool) -> list[Pair]:
     return pairs
 
 
-def _turned(old: Side, new: Side, left: Iterable[int], came: Iterable[int]) -> Iterable[Pair]:
+def _turned(old: HashedRows, new: HashedRows, left: Iterable[int], came: Iterable[int]) -> Iterable[Pair]:
     """A row that went and one that came with the same first value are one row that changed: most results lead with
     what names the row."""
     by_first: dict[object, list[int]] = defaultdict(list)
@@ -258,7 +258,7 @@ def _first(row: Row) -> object:
     return (type(row[0]), row[0]) if row else None
 
 
-def _edit(instance: int, tx: int, pair: Pair, old: Side, new: Side, ordered: bool) -> Edit:
+def _edit(instance: int, tx: int, pair: Pair, old: HashedRows, new: HashedRows, ordered: bool) -> Edit:
     was, now = pair
     old_hash, old_index, old_place = _NONE if was is None else (old.hashes[was], was, was)
     new_hash, index, new_place = _NONE if now is None else (new.hashes[now], now, now)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.engine.emissions.edits import NOWHERE
-from headwater.engine.ranking.rank import Frame, Ranked, Touch, move, reframe
+from headwater.engine.ranking.rank import LimitRange, Ranked, Touch, move, reframe
 from headwater.engine.requeried.match_rows import Identity, Renamed, packed, partners
-from headwater.engine.windows.row_names import Names
+from headwater.engine.windows.row_names import RowNames
 from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
 from headwater.model.encoding.keys import encode_value, hash_encoded
 from headwater.model.value import Row
@@ -55,12 +55,14 @@ class Turned:
 
 
 @dataclass(slots=True)
-class Keyed:
+class KeyedRows:
     keys: Keys
     rows: dict[Identity, Row] = field(default_factory=dict)
     _indexes: dict[tuple[int, ...], Index] = field(default_factory=dict)
     _ranked: Ranked = field(default_factory=Ranked)  # empty where there is no order
-    names: Names = field(default_factory=Names)  # of rows that are shown under another hash than that of their keys
+    names: RowNames = field(
+        default_factory=RowNames
+    )  # of rows that are shown under another hash than that of their keys
 
     def shown(self) -> Iterator[tuple[int, Row]]:
         """Every row, with its hash; in order, where there is one."""
@@ -203,7 +205,7 @@ class Keyed:
         """With places, and rows that look as before and moved."""
         touches = [self._touch(number, one) for number, one in enumerate(changes)]
         moved = move(self._ranked, [one for one in touches if not (one.silent and one.old == one.new)])
-        for touch, old_index, index in reframe(self._ranked, moved, Frame()).touched:
+        for touch, old_index, index in reframe(self._ranked, moved, LimitRange()).touched:
             yield self._told(changes[touch.change], old_index, index)
 
     def _touch(self, number: int, change: _Change) -> Touch:

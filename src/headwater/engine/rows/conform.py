@@ -16,7 +16,7 @@ TX, DIFF = "tx", "diff"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableSchema:
     """A table with its Arrow schemas, made once: of rows, and of rows with `tx` and `diff`."""
 
     table: Table
@@ -24,7 +24,7 @@ class Shape:
     delta: pa.Schema
 
     @classmethod
-    def of(cls, table: Table) -> Shape:
+    def of(cls, table: Table) -> TableSchema:
         rows = table.arrow
         return cls(table, rows, pa.schema([*rows, pa.field(TX, pa.int64()), pa.field(DIFF, pa.int8())]))
 

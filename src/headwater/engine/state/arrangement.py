@@ -28,7 +28,7 @@ _MANY = 4096
 
 
 @dataclass(slots=True)
-class Run:
+class ArrangementRun:
     """`live` is False for a removal that shadows an older entry. `file` is set once the run is on disk; `mapped`: it is
     nowhere else."""
 
@@ -65,7 +65,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RowRef:
     """A recent row: a place in a batch, or no batch for a removal."""
 
     rows: pa.RecordBatch | None
@@ -86,8 +86,8 @@ class Arrangement:
     keys: tuple[str, ...]
     work: Work
     run_rows_min: int
-    runs: list[Run] = field(default_factory=list)
-    recent: dict[int, dict[int, Entry]] = field(default_factory=dict)
+    runs: list[ArrangementRun] = field(default_factory=list)
+    recent: dict[int, dict[int, RowRef]] = field(default_factory=dict)
     recent_rows: int = 0
     nothing: pa.RecordBatch = field(init=False)  # a row of NULLs
 
@@ -141,7 +141,7 @@ class Arrangement:
         for key, each, alive, at in zip(hash.tolist(), id.tolist(), live.tolist(), place.tolist(), strict=True):
             bucket = self.recent.setdefault(key, {})
             self.recent_rows += each not in bucket
-            bucket[each] = Entry(rows if alive else None, at)
+            bucket[each] = RowRef(rows if alive else None, at)
 
     def settle(self) -> None:
         """The recent rows become a run."""
@@ -151,15 +151,15 @@ class Arrangement:
         self.recent, self.recent_rows = {}, 0
         self._push(_sorted_run(whole.hash, whole.id, whole.live, whole.rows))
 
-    def _recent_run(self, recent: Mapping[int, Mapping[int, Entry]]) -> Run:
+    def _recent_run(self, recent: Mapping[int, Mapping[int, RowRef]]) -> ArrangementRun:
         """Recent entries, unsorted."""
         hash = np.array([key for key, bucket in recent.items() for _ in bucket], np.uint64)
         id = np.array([each for bucket in recent.values() for each in bucket], np.uint64)
         entries = [entry for bucket in recent.values() for entry in bucket.values()]
         live = np.array([entry.rows is not None for entry in entries], np.bool_)
-        return Run(hash, id, live, _assembled(entries, self.nothing))
+        return ArrangementRun(hash, id, live, _assembled(entries, self.nothing))
 
-    def _push(self, run: Run) -> None:
+    def _push(self, run: ArrangementRun) -> None:
         self.runs.append(run if self.runs else _without_removals(run))
         while len(self.runs) > 1 and 2 * len(self.runs[-1]) > len(self.runs[-2]):
             newer, older = self.runs.pop(), self.runs.pop()
@@ -182,8 +182,10 @@ class Arrangement:
         return hash_encoded(key) if self.keys else 0
 
     @staticmethod
-    def _part(run: Run, start: int, end: int) -> Run:
-        return Run(run.hash[start:end], run.id[start:end], run.live[start:end], run.rows.slice(start, end - start))
+    def _part(run: ArrangementRun, start: int, end: int) -> ArrangementRun:
+        return ArrangementRun(
+            run.hash[start:end], run.id[start:end], run.live[start:end], run.rows.slice(start, end - start)
+        )
 
     def _verified(self, gathered: Gathered, key: bytes) -> Gathered:
         """Two keys may have one hash."""
@@ -199,14 +201,14 @@ class Arrangement:
         self.work.gathered += len(entries)
         return _assembled(entries, self.nothing)
 
-    def _entry(self, hash: int, id: int) -> Entry:
+    def _entry(self, hash: int, id: int) -> RowRef:
         entry = self.recent.get(hash, {}).get(id)
         if entry is not None:
             return entry
         for run in reversed(self.runs):
             place = run.find(np.uint64(hash), np.uint64(id))
             if place is not None:
-                return Entry(run.rows, place)
+                return RowRef(run.rows, place)
         raise KeyError(f"no row {id:016x} in {self.table.name} by {self.keys}")
 
     def all(self) -> Gathered:
@@ -219,10 +221,10 @@ class Arrangement:
         self.settle()
         self.table = table
         self.__post_init__()
-        self.runs = [Run(run.hash, run.id, run.live, conform(run.rows, table)) for run in self.runs]
+        self.runs = [ArrangementRun(run.hash, run.id, run.live, conform(run.rows, table)) for run in self.runs]
 
 
-def _assembled(entries: Sequence[Entry], nothing: pa.RecordBatch) -> pa.RecordBatch:
+def _assembled(entries: Sequence[RowRef], nothing: pa.RecordBatch) -> pa.RecordBatch:
     """One batch of rows that lie in several, copying no others; a removal's row is `nothing`."""
     parts: dict[int, tuple[pa.RecordBatch, list[int], list[int]]] = {}
     for n, entry in enumerate(entries):
@@ -243,14 +245,16 @@ def _taken(rows: pa.RecordBatch, places: list[int]) -> pa.RecordBatch:
     return rows.slice(places[0], 1) if len(places) == 1 else rows.take(pa.array(places, pa.int64()))
 
 
-def _sorted_run(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None) -> Run:
+def _sorted_run(
+    hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, place: Ints | None = None
+) -> ArrangementRun:
     """Entries in time order; the last of each (hash, identity) stays."""
     order = _order(hash, id)  # stable: time decides between equals
     hash = hash[order] if hash.strides[0] else hash
     return _last_of_each(hash, id[order], live[order], rows, order if place is None else place[order])
 
 
-def _merged(older: Run, newer: Run, *, last: bool) -> Run:
+def _merged(older: ArrangementRun, newer: ArrangementRun, *, last: bool) -> ArrangementRun:
     """`last`: nothing older is left to shadow, so removals go."""
     hash = np.concatenate((older.hash, newer.hash))
     id = np.concatenate((older.id, newer.id))
@@ -260,12 +264,12 @@ def _merged(older: Run, newer: Run, *, last: bool) -> Run:
     return _without_removals(run) if last else run
 
 
-def _last_of_each(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, order: Ints) -> Run:
+def _last_of_each(hash: Uint64s, id: Uint64s, live: Bools, rows: pa.RecordBatch, order: Ints) -> ArrangementRun:
     keep = np.ones(len(hash), np.bool_)
     keep[:-1] = (hash[1:] != hash[:-1]) | (id[1:] != id[:-1])
     if not keep.all():
         hash, id, live, order = hash[keep], id[keep], live[keep], order[keep]
-    return Run(compact(hash), id, live, rows.take(pa.array(order)))
+    return ArrangementRun(compact(hash), id, live, rows.take(pa.array(order)))
 
 
 def _order(hash: Uint64s, id: Uint64s) -> Ints:
@@ -281,14 +285,16 @@ def compact(hash: Uint64s) -> Uint64s:
     return np.broadcast_to(hash[0].copy(), len(hash))
 
 
-def _without_removals(run: Run) -> Run:
+def _without_removals(run: ArrangementRun) -> ArrangementRun:
     if run.live.all():
         return run
-    return Run(compact(run.hash[run.live]), run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live)))
+    return ArrangementRun(
+        compact(run.hash[run.live]), run.id[run.live], run.live[run.live], run.rows.filter(pa.array(run.live))
+    )
 
 
-def _concatenated(runs: Sequence[Run]) -> Run:
-    return Run(
+def _concatenated(runs: Sequence[ArrangementRun]) -> ArrangementRun:
+    return ArrangementRun(
         np.concatenate([run.hash for run in runs]),
         np.concatenate([run.id for run in runs]),
         np.concatenate([run.live for run in runs]),
@@ -296,7 +302,7 @@ def _concatenated(runs: Sequence[Run]) -> Run:
     )
 
 
-def _newest(runs: Sequence[Run]) -> Gathered:
+def _newest(runs: Sequence[ArrangementRun]) -> Gathered:
     """What lives, over runs from old to new, in order of identity where they are of one key hash."""
     whole = runs[0] if len(runs) == 1 else _concatenated(runs)
     if len(runs) > 1 or not _rising(whole.id):

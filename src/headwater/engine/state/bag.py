@@ -25,7 +25,7 @@ Contents = Hashable
 
 
 @dataclass(slots=True)
-class Run:
+class BagRun:
     """`tx` is all zero in a bag at rest. `file` is set once the run is on disk; `mapped`: it is nowhere else.
 
     Entry i is row i, or row `place[i]` where the rows still lie as they came: they are put in order by a merge."""
@@ -47,7 +47,7 @@ class Run:
         """What it takes in memory."""
         return 0 if self.mapped else held(self.hash, self.id, self.weight, self.tx, self.rows, self.place)
 
-    def under(self, schema: pa.Schema) -> Run:
+    def under(self, schema: pa.Schema) -> BagRun:
         """The same run, its columns under other names."""
         return replace(self, rows=pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
 
@@ -61,25 +61,25 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BagMatches:
     """Pairs of a query and a row that may answer it. Rows are copied only when they are asked for."""
 
     query: Ints
     id: Uint64s
     weight: Int64s
     tx: Int64s
-    parts: list[tuple[Run, Ints]]
+    parts: list[tuple[BagRun, Ints]]
     schema: pa.Schema
 
     def __len__(self) -> int:
         return len(self.query)
 
-    def filter(self, kept: Bools) -> Found:
+    def filter(self, kept: Bools) -> BagMatches:
         if kept.all():
             return self
         cuts = np.cumsum([len(places) for _, places in self.parts])[:-1]
         parts = [(run, places[mine]) for (run, places), mine in zip(self.parts, np.split(kept, cuts), strict=True)]
-        return Found(self.query[kept], self.id[kept], self.weight[kept], self.tx[kept], parts, self.schema)
+        return BagMatches(self.query[kept], self.id[kept], self.weight[kept], self.tx[kept], parts, self.schema)
 
     def rows(self, kept: Bools | None = None, columns: Sequence[int] | None = None) -> pa.RecordBatch:
         taken: list[pa.RecordBatch] = []
@@ -101,7 +101,7 @@ class Bag:
     table: Table
     work: Work
     contents: Contents | None = None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[BagRun] = field(default_factory=list)
     schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Bag:
             return
         push(self.runs, run, _merged, self.work)
 
-    def probe(self, wanted: Uint64s) -> Found:
+    def probe(self, wanted: Uint64s) -> BagMatches:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
         found = probe(self.runs, wanted, self.schema, self.work.budget)
         self.work.gathered += len(found)
@@ -130,27 +130,29 @@ class Bag:
         return sum(map(len, self.runs))
 
 
-def passing(hash: Uint64s, batch: Batch, order: Ints | None = None) -> Run:
+def passing(hash: Uint64s, batch: Batch, order: Ints | None = None) -> BagRun:
     """A step's updates as a run of their own, times kept."""
     order = rising(hash) if order is None else order
     diff, tx = picked(batch.diff, order), picked(batch.tx, order)
-    return Run(hash[order], batch.id[order], diff, tx, batch.rows, place=order)
+    return BagRun(hash[order], batch.id[order], diff, tx, batch.rows, place=order)
 
 
-def probe(runs: Sequence[Run], wanted: Uint64s, schema: pa.Schema, budget: Budget, order: Ints | None = None) -> Found:
+def probe(
+    runs: Sequence[BagRun], wanted: Uint64s, schema: pa.Schema, budget: Budget, order: Ints | None = None
+) -> BagMatches:
     """`order` sorts what is wanted, where that is known: neighbours are then found near each other."""
     hits = [(run, *_spans(run.hash, wanted, order, budget)) for run in runs]
     return _found([hit for hit in hits if len(hit[1])], schema)
 
 
-def everything(runs: Sequence[Run], count: int, schema: pa.Schema, budget: Budget) -> Found:
+def everything(runs: Sequence[BagRun], count: int, schema: pa.Schema, budget: Budget) -> BagMatches:
     budget.charge_pairs(count * sum(map(len, runs)))
     hits = [(run, np.repeat(np.arange(count), len(run)), np.tile(np.arange(len(run)), count)) for run in runs]
     return _found(hits, schema)
 
 
-def joined(parts: Sequence[Found]) -> Found:
-    return Found(
+def joined(parts: Sequence[BagMatches]) -> BagMatches:
+    return BagMatches(
         np.concatenate([part.query for part in parts]),
         np.concatenate([part.id for part in parts]),
         np.concatenate([part.weight for part in parts]),
@@ -160,12 +162,12 @@ def joined(parts: Sequence[Found]) -> Found:
     )
 
 
-def _found(hits: list[tuple[Run, Ints, Ints]], schema: pa.Schema) -> Found:
+def _found(hits: list[tuple[BagRun, Ints, Ints]], schema: pa.Schema) -> BagMatches:
     if not hits:
         empty = np.zeros(0, np.int64)
-        return Found(empty, empty.view(np.uint64), empty, empty, [], schema)
+        return BagMatches(empty, empty.view(np.uint64), empty, empty, [], schema)
     each = [
-        Found(query, run.id[places], picked(run.weight, places), picked(run.tx, places), [(run, places)], schema)
+        BagMatches(query, run.id[places], picked(run.weight, places), picked(run.tx, places), [(run, places)], schema)
         for run, query, places in hits
     ]
     return each[0] if len(each) == 1 else joined(each)
@@ -192,15 +194,15 @@ def _bounds(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, I
     return start, end
 
 
-def _run(hash: Uint64s, batch: Batch, order: Ints | None) -> Run:
+def _run(hash: Uint64s, batch: Batch, order: Ints | None) -> BagRun:
     if not batch.settled or not at_once(batch.tx):
         return _summed(hash, batch.id, batch.diff, batch.rows)
     order = rising(hash) if order is None else order
     weight = same(1, len(batch)) if (batch.diff == 1).all() else picked(batch.diff, order)
-    return Run(hash[order], batch.id[order], weight, same(0, len(batch)), batch.rows, place=order)
+    return BagRun(hash[order], batch.id[order], weight, same(0, len(batch)), batch.rows, place=order)
 
 
-def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch, places: Ints | None = None) -> Run:
+def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch, places: Ints | None = None) -> BagRun:
     """Each (key hash, row hash) once. `places`: where an entry's row is, if not at its own place."""
     order = rising_by(hash, id)
     hash, id = hash[order], id[order]
@@ -209,13 +211,13 @@ def _summed(hash: Uint64s, id: Uint64s, weight: Int64s, rows: pa.RecordBatch, pl
     kept = weight != 0
     first, weight = first[kept], weight[kept]
     place = order[first] if places is None else places[order[first]]
-    whole = Run(hash[first], id[first], weight, same(0, len(first)), rows, place=place)
+    whole = BagRun(hash[first], id[first], weight, same(0, len(first)), rows, place=place)
     if len(first) < rows.num_rows or places is not None:
         whole.rows, whole.place = whole.sorted_rows(), None
     return whole
 
 
-def _merged(runs: Sequence[Run]) -> Run:
+def _merged(runs: Sequence[BagRun]) -> BagRun:
     return _summed(
         np.concatenate([run.hash for run in runs]),
         np.concatenate([run.id for run in runs]),
@@ -225,7 +227,7 @@ def _merged(runs: Sequence[Run]) -> Run:
     )
 
 
-def _places(runs: Sequence[Run]) -> Ints:
+def _places(runs: Sequence[BagRun]) -> Ints:
     """Of each entry in the rows of all runs."""
     sizes = list(map(len, runs))
     places: Ints = np.concatenate([np.arange(len(run)) if run.place is None else run.place for run in runs])

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
-from headwater.engine.state.object_cache import GONE, Filed, filed, settled
+from headwater.engine.state.object_cache import GONE, ObjectRun, filed, settled
 from headwater.fs.atomic_write import sync_directory
 
 Pack = Callable[[int], bytes | None]
@@ -24,7 +24,7 @@ class Changelog:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._runs: list[Filed] = []
+        self._runs: list[ObjectRun] = []
         self._changed: set[int] = set()
 
     def note(self, *keys: int) -> None:

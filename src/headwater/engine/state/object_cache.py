@@ -1,9 +1,9 @@
-"""Memos: what an operator remembers in Python's own structures, one piece for each key; those in use are in memory.
+"""ObjectCache: Python objects by key that an operator keeps as its state; only those in use are in memory.
 
-What has changed since the last save is filed with it as a run, packed and sorted by key; of a key the newest counts. So
-a save costs what has changed, and what is filed need not be in memory too: it is unpacked again when its key is
-touched. Nor are more than so many pieces in memory at once: all of them are filed, and the next ones have room. Which
-pieces those are never shows in a result.
+A save packs the objects that changed since the last one and writes them as a run sorted by key; the newest run of a key
+counts. So a save costs what has changed, and a saved object need not be in memory: it is unpacked again when its key is
+touched. The number of objects in memory is bounded: at the limit all are saved and dropped. Which objects are in memory
+never shows in a result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BYTES_PER_PACKED = 12
 
 
 @dataclass(slots=True)
-class Filed:
+class ObjectRun:
     """A run: `packed[i]` is the piece of `key[i]`, or empty: it is gone. `file` is set once it is on disk, and then the
     run is there alone."""
 
@@ -41,10 +41,10 @@ class Filed:
         return len(self.key)
 
 
-class Memos(Generic[M]):
+class ObjectCache(Generic[M]):
     def __init__(self, pack: Callable[[M], bytes], unpack: Callable[[bytes], M], work: Work, max: int) -> None:
         """`max`: so many pieces, and those fetched at once, are in memory."""
-        self.runs: list[Filed] = []
+        self.runs: list[ObjectRun] = []
         self._max = max
         self._pack, self._unpack, self._work = pack, unpack, work
         self._here: dict[int, M] = {}
@@ -93,12 +93,12 @@ class Memos(Generic[M]):
             self.runs = settled([*self.runs, self._packed()], self._work)
             self._changed = set()
 
-    def _packed(self) -> Filed:
+    def _packed(self) -> ObjectRun:
         keys = np.sort(np.fromiter(self._changed, np.uint64, len(self._changed)))
         pieces = [self._here.get(key) for key in keys.tolist()]
         return filed(keys, [GONE if piece is None else self._pack(piece) for piece in pieces])
 
-    def restore(self, runs: list[Filed]) -> None:
+    def restore(self, runs: list[ObjectRun]) -> None:
         """Into memos that were just made."""
         self.runs, self._away = runs, bool(runs)
 
@@ -121,12 +121,12 @@ class Memos(Generic[M]):
         self._here = {key: piece for key, piece in self._here.items() if not self._is_idle(key)}
 
 
-def filed(keys: Uint64s, packed: list[bytes]) -> Filed:
+def filed(keys: Uint64s, packed: list[bytes]) -> ObjectRun:
     """A run of these; `keys` rise."""
-    return Filed(keys, pa.array(packed, pa.large_binary()))
+    return ObjectRun(keys, pa.array(packed, pa.large_binary()))
 
 
-def settled(runs: list[Filed], work: Work) -> list[Filed]:
+def settled(runs: list[ObjectRun], work: Work) -> list[ObjectRun]:
     """The same, the newest of them merged where that is due."""
     count = due(runs)
     work.rewritten += sum(map(len, runs[-count:])) if count > 1 else 0
@@ -134,7 +134,7 @@ def settled(runs: list[Filed], work: Work) -> list[Filed]:
     return [*runs[:-count], merged] if len(merged) else runs[:-count]
 
 
-def _merged(runs: Sequence[Filed], *, oldest: bool) -> Filed:
+def _merged(runs: Sequence[ObjectRun], *, oldest: bool) -> ObjectRun:
     """Of each key the newest. Behind the oldest run nothing is left of what is gone."""
     if len(runs) == 1 and not oldest:
         return runs[0]
@@ -147,4 +147,4 @@ def _merged(runs: Sequence[Filed], *, oldest: bool) -> Filed:
     kept = (
         np.asarray(pc.not_equal(pieces, pa.scalar(GONE, pa.large_binary()))) if oldest else np.ones(len(newest), bool)
     )
-    return Filed(key[newest][kept], pieces.filter(pa.array(kept)))
+    return ObjectRun(key[newest][kept], pieces.filter(pa.array(kept)))

@@ -1,8 +1,8 @@
-"""Places: keys in order within parts, each with how often it is there; it tells which come next behind one.
+"""OrderedKeys: keys in order within parts, each with its count; it iterates over the keys behind a given one.
 
-A key lies behind the name of its part, so that one order serves all parts. Sorted runs, newest last: what the weights
-of a key come to over the runs is how often it is there. What came last waits in dictionaries until it is enough for a
-run; runs of similar size are merged, and may be on disk alone. It never knows what a key means.
+A key is stored behind the name of its part, so that one order serves all parts. There are sorted runs, newest last; the
+count of a key is the sum of its weights over the runs. New keys wait in dictionaries until there are enough for a run.
+Runs of similar size are merged, and may be on disk alone. It never knows what a key means.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOAD_BYTES = 4
 
 
 @dataclass(slots=True)
-class Placed:
+class OrderedKeysRun:
     """A run: `weight[i]` belongs to `keys[i]`, which has the name of its part in front. `file` is set once it is on
     disk; `mapped`: it is there alone."""
 
@@ -78,9 +78,9 @@ class Placed:
 
 
 @dataclass(slots=True)
-class Places:
+class OrderedKeys:
     work: Work
-    runs: list[Placed] = field(default_factory=list)
+    runs: list[OrderedKeysRun] = field(default_factory=list)
     _recent: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     _waiting: int = 0
 
@@ -101,7 +101,7 @@ class Places:
         if self._waiting > _RECENT_MAX:
             self.settle()
 
-    def fill(self, keys: pa.LargeBinaryArray, weight: Int64s) -> Placed:
+    def fill(self, keys: pa.LargeBinaryArray, weight: Int64s) -> OrderedKeysRun:
         """Many at once, each behind the name of its part; they are in order in the run."""
         run = _sorted(keys, weight)
         self._push(run)
@@ -114,9 +114,9 @@ class Places:
         there = [(key, weight) for key, weight in entries if weight]
         if there:
             keys, weights = zip(*there, strict=True)
-            self._push(Placed(pa.array(keys, pa.large_binary()), np.array(weights, np.int64)))
+            self._push(OrderedKeysRun(pa.array(keys, pa.large_binary()), np.array(weights, np.int64)))
 
-    def _push(self, run: Placed) -> None:
+    def _push(self, run: OrderedKeysRun) -> None:
         push(self.runs, run, _merged, self.work)
 
     def behind(self, part: bytes, key: bytes = b"") -> Iterator[Times]:
@@ -129,10 +129,10 @@ class Places:
                 yield place, times
 
 
-class Part(NamedTuple):
+class OrderedKeysPart(NamedTuple):
     """One part of all places."""
 
-    places: Places
+    places: OrderedKeys
     name: Key
 
     def add(self, key: Key, weight: int) -> None:
@@ -159,11 +159,11 @@ def _past(part: bytes) -> bytes | None:
     return whole[:-1] + bytes([whole[-1] + 1]) if whole else None
 
 
-def _merged(runs: Sequence[Placed]) -> Placed:
+def _merged(runs: Sequence[OrderedKeysRun]) -> OrderedKeysRun:
     return _sorted(pa.concat_arrays([run.keys for run in runs]), np.concatenate([run.weight for run in runs]))
 
 
-def _sorted(keys: pa.LargeBinaryArray, weight: Int64s) -> Placed:
+def _sorted(keys: pa.LargeBinaryArray, weight: Int64s) -> OrderedKeysRun:
     """Each key once, with what its weights come to; without those that come to nothing."""
     order = _order(keys)
     keys, weight = keys.take(pa.array(order)), weight[order]
@@ -173,7 +173,7 @@ def _sorted(keys: pa.LargeBinaryArray, weight: Int64s) -> Placed:
         first = np.flatnonzero(new)
         keys, weight = keys.take(pa.array(first)), np.add.reduceat(weight, first)
     kept = weight != 0
-    return Placed(keys, weight) if kept.all() else Placed(keys.filter(pa.array(kept)), weight[kept])
+    return OrderedKeysRun(keys, weight) if kept.all() else OrderedKeysRun(keys.filter(pa.array(kept)), weight[kept])
 
 
 def _order(keys: pa.LargeBinaryArray) -> Ints:

@@ -1,7 +1,7 @@
-"""Head: the first keys of a part of `Places`: as many as somebody looks at, and some more.
+"""OrderedKeysHead: the first keys of a part of `OrderedKeys`, as many as the reader needs and some to spare.
 
-A change past what is known costs its place and nothing else. Where the head runs short, it is filled up with what comes
-next. Which keys it knows never shows: what it gives is what all of them in order would.
+A change behind the head costs its entry in `OrderedKeys` and nothing else. A head that runs short reads the next keys.
+How many keys it holds never shows: the reader gets what the whole part in order would give.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import islice
 
-from headwater.engine.state.ordered_keys import Part, Times
+from headwater.engine.state.ordered_keys import OrderedKeysPart, Times
 
 _SPARE = 32
 _TRIM = 8  # times as many as are read at once, and the rest is forgotten
 
 
-class Head:
+class OrderedKeysHead:
     """`rows`: how many there are in the keys it knows, each counted as often as it is there."""
 
     __slots__ = ("_keys", "_need", "_part", "_times", "_upto", "_whole", "rows")
 
-    def __init__(self, part: Part, need: int, *, new: bool = False) -> None:
+    def __init__(self, part: OrderedKeysPart, need: int, *, new: bool = False) -> None:
         """`need`: so many rows are looked at. `new`: the part has no keys yet."""
         self._part, self._need = part, need
         self._keys: list[bytes] = []

@@ -11,25 +11,25 @@ import pyarrow as pa
 
 from headwater.engine.rows.batch import same
 from headwater.engine.state import run_file
-from headwater.engine.state.bag import Bag, Run
-from headwater.engine.state.object_cache import Filed, Memos
-from headwater.engine.state.ordered_keys import Placed, Places
+from headwater.engine.state.bag import Bag, BagRun
+from headwater.engine.state.object_cache import ObjectCache, ObjectRun
+from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysRun
 from headwater.engine.state.spill import Inside, inside
-from headwater.engine.state.tally import Counted, Tally
+from headwater.engine.state.tally import Tally, TallyRun
 
-State = Bag | Tally | Places | Memos[Any]
+State = Bag | Tally | OrderedKeys | ObjectCache[Any]
 
 
 def save(state: State, directory: Path) -> list[str]:
     """The names of its files, oldest first, each durable once the directory is synced."""
     match state:
-        case Bag() | Tally() | Places():
-            if isinstance(state, Places):
+        case Bag() | Tally() | OrderedKeys():
+            if isinstance(state, OrderedKeys):
                 state.settle()
             for run in state.runs:
                 run.file = run.file or run_file.write(_batch_of(run), directory)
             return [run.file for run in state.runs if run.file is not None]
-        case Memos():
+        case ObjectCache():
             state.settle()
             state.runs, names = save_filed(state.runs, directory)
             return names
@@ -41,9 +41,9 @@ def restore(state: State, directory: Path, files: list[str]) -> None:
             state.runs = [_bag_run(directory, name, table.arrow) for name in files]
         case Tally():
             state.runs = [_tally_run(directory, name) for name in files]
-        case Places():
+        case OrderedKeys():
             state.runs = [_placed_run(directory, name) for name in files]
-        case Memos():
+        case ObjectCache():
             state.restore(filed_runs(directory, files))
 
 
@@ -54,16 +54,16 @@ def runs_inside(state: State, directory: Path) -> Iterator[Inside]:
             return inside(runs, lambda name: _bag_run(directory, name, state.schema))
         case Tally(runs=counted):
             return inside(counted, lambda name: _tally_run(directory, name))
-        case Places(runs=placed):
+        case OrderedKeys(runs=placed):
             return inside(placed, lambda name: _placed_run(directory, name))
-        case Memos():
+        case ObjectCache():
             return state.inside()
 
 
-def _batch_of(run: Run | Counted | Placed) -> pa.RecordBatch:
-    if isinstance(run, Placed):
+def _batch_of(run: BagRun | TallyRun | OrderedKeysRun) -> pa.RecordBatch:
+    if isinstance(run, OrderedKeysRun):
         return pa.RecordBatch.from_arrays([run.keys, pa.array(run.weight)], names=["#key", "#weight"])
-    if isinstance(run, Counted):
+    if isinstance(run, TallyRun):
         values = pa.FixedSizeListArray.from_arrays(pa.array(run.values.reshape(-1)), run.values.shape[1])
         return pa.RecordBatch.from_arrays([pa.array(run.key), values], names=["#key", "#values"])
     ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.weight)]
@@ -72,39 +72,39 @@ def _batch_of(run: Run | Counted | Placed) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*ours, *columns], names=names)
 
 
-def save_filed(runs: Iterable[Filed], directory: Path) -> tuple[list[Filed], list[str]]:
+def save_filed(runs: Iterable[ObjectRun], directory: Path) -> tuple[list[ObjectRun], list[str]]:
     """The runs as they are on disk, and the names of their files."""
     saved = [run if run.file else _filed(run, directory) for run in runs]
     return saved, [run.file for run in saved if run.file is not None]
 
 
-def filed_runs(directory: Path, files: Iterable[str]) -> list[Filed]:
+def filed_runs(directory: Path, files: Iterable[str]) -> list[ObjectRun]:
     return [_filed_run(directory, name) for name in files]
 
 
-def _filed(run: Filed, directory: Path) -> Filed:
+def _filed(run: ObjectRun, directory: Path) -> ObjectRun:
     """As it is on disk."""
     batch = pa.RecordBatch.from_arrays([pa.array(run.key), run.packed], names=["#key", "#piece"])
     return _filed_run(directory, run_file.write(batch, directory))
 
 
-def _bag_run(directory: Path, name: str, schema: pa.Schema) -> Run:
+def _bag_run(directory: Path, name: str, schema: pa.Schema) -> BagRun:
     batch = run_file.read(directory / name)
     hash, id, weight = (np.asarray(batch.column(n)) for n in range(3))
     rows = pa.RecordBatch.from_arrays(batch.columns[3:], schema=schema)
-    return Run(hash, id, weight, same(0, len(hash)), rows, name, mapped=True)
+    return BagRun(hash, id, weight, same(0, len(hash)), rows, name, mapped=True)
 
 
-def _tally_run(directory: Path, name: str) -> Counted:
+def _tally_run(directory: Path, name: str) -> TallyRun:
     key, values = run_file.read(directory / name).columns
-    return Counted(np.asarray(key), np.asarray(values.flatten()).reshape(len(key), -1), name, mapped=True)
+    return TallyRun(np.asarray(key), np.asarray(values.flatten()).reshape(len(key), -1), name, mapped=True)
 
 
-def _placed_run(directory: Path, name: str) -> Placed:
+def _placed_run(directory: Path, name: str) -> OrderedKeysRun:
     keys, weight = run_file.read(directory / name).columns
-    return Placed(keys, np.asarray(weight), name, mapped=True)
+    return OrderedKeysRun(keys, np.asarray(weight), name, mapped=True)
 
 
-def _filed_run(directory: Path, name: str) -> Filed:
+def _filed_run(directory: Path, name: str) -> ObjectRun:
     key, packed = run_file.read(directory / name).columns
-    return Filed(np.asarray(key), packed, name)
+    return ObjectRun(np.asarray(key), packed, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headwater.engine.state.bag import Bag, Contents, Run
+from headwater.engine.state.bag import Bag, BagRun, Contents
 from headwater.model.value import Type
 from headwater.sql.ir.relation import Filter, Relation, Scan
 
@@ -58,6 +58,6 @@ def share_contents(new: Iterable[Bag], others: Iterable[Bag]) -> None:
 
 def share_files(bags: Iterable[Bag]) -> None:
     """Bags that were just saved: runs with one file are held once."""
-    known: dict[str, Run] = {}
+    known: dict[str, BagRun] = {}
     for bag in bags:
         bag.runs = [known.setdefault(run.file or "", run).under(bag.schema) for run in bag.runs]

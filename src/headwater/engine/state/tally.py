@@ -19,7 +19,7 @@ from headwater.model.encoding.keys import Uint64s
 
 
 @dataclass(slots=True)
-class Counted:
+class TallyRun:
     """A run: `values[i]` are the numbers of `key[i]`. `file` is set once it is on disk; `mapped`: it is there alone."""
 
     key: Uint64s
@@ -40,7 +40,7 @@ class Counted:
 class Tally:
     width: int
     work: Work
-    runs: list[Counted] = field(default_factory=list)
+    runs: list[TallyRun] = field(default_factory=list)
 
     def get(self, keys: Uint64s) -> Int64s:
         total = np.zeros((len(keys), self.width), np.int64)
@@ -56,8 +56,10 @@ class Tally:
             return
         push(self.runs, run, _merged, self.work)
 
-    def all(self) -> Counted:
-        return _merged(self.runs) if self.runs else Counted(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
+    def all(self) -> TallyRun:
+        return (
+            _merged(self.runs) if self.runs else TallyRun(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,14 @@ def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timel
     return Timeline(key, tx, after - change, after, last)
 
 
-def _summed(key: Uint64s, values: Int64s) -> Counted:
+def _summed(key: Uint64s, values: Int64s) -> TallyRun:
     order = rising(key)
     key = key[order]
     first = firsts((key,))
     values = np.add.reduceat(values[order], first, axis=0) if len(first) else values
     kept = values.any(axis=1)
-    return Counted(key[first][kept], values[kept])
+    return TallyRun(key[first][kept], values[kept])
 
 
-def _merged(runs: Sequence[Counted]) -> Counted:
+def _merged(runs: Sequence[TallyRun]) -> TallyRun:
     return _summed(np.concatenate([run.key for run in runs]), np.concatenate([run.values for run in runs]))

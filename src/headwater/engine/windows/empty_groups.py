@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.engine.state.arrangement import Arrangement, Bools, Gathered
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.params import Group
+from headwater.engine.windows.params import WindowGroup
 from headwater.engine.windows.row_identity import Int64s, key_hashes
 from headwater.model.schema import Table
 from headwater.model.value import Row, to_array
@@ -43,7 +43,7 @@ def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.Recor
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def bucket(arrangement: Arrangement, template: Template, group: Group) -> Gathered:
+def bucket(arrangement: Arrangement, template: Template, group: WindowGroup) -> Gathered:
     """The rows of a group of subscriptions; over nothing, the row of nothing."""
     gathered = arrangement.bucket(group.bucket)
     if group.wanted is not None:

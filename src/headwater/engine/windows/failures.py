@@ -1,8 +1,8 @@
-"""Spoiled: whom the failures of a relation concern, among the groups of one template.
+"""AffectedGroups: which groups of one template ask for a row of the relation whose evaluation fails.
 
-A group that asks for the values of a row that fails has no right answer while that row is there; another does not ask
-for it, and neither would the origin. Where a value is not known, everyone may be asking for it. It keeps what it was
-told of the relation's failures and nothing else.
+A group that asks for the values of a failing row has no correct result while that row exists. A group that does not
+ask for it is not affected, as in the source. Where a value is unknown, every group may be asking for it. It stores the
+relation's failures and nothing else.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import takewhile
 
 from headwater.engine.operators.failures import Failure
 from headwater.engine.ranges.ranges import selected_columns, within
-from headwater.engine.windows.params import Group, Params
+from headwater.engine.windows.params import InstanceIndex, WindowGroup
 from headwater.model.schema import Table
 from headwater.plan.template import Template
 
 
-class Spoiled:
+class AffectedGroups:
     """Failures by the bucket of their keys; under None those of which a key is not known."""
 
     def __init__(self, template: Template, table: Table, failures: Iterable[Failure]) -> None:
@@ -36,14 +36,14 @@ class Spoiled:
         if not self._filed[bucket]:
             del self._filed[bucket]
 
-    def reason(self, group: Group) -> str | None:
+    def reason(self, group: WindowGroup) -> str | None:
         """Why the group has no right answer now; None where it has one. One reason, however the rows came."""
         if not self._filed:
             return None
         near = (failure for bucket in (group.bucket, None) for failure in self._filed.get(bucket, ()))
         return min((failure.reason for failure in near if self._concerns(failure, group)), default=None)
 
-    def groups(self, failure: Failure, params: Params) -> list[Group]:
+    def groups(self, failure: Failure, params: InstanceIndex) -> list[WindowGroup]:
         """Whom a failure concerns. Where all is known of it that they ask by, it costs what it finds; else a look at
         every group."""
         bucket, selected = self._bucket(failure), [failure.told[place] for place in self._selected]
@@ -55,7 +55,7 @@ class Spoiled:
         _, slots = params.selection.find([bucket], [[value] for value in selected if value is not None])
         return [params.by_slot[slot] for slot in slots.tolist()]
 
-    def _concerns(self, failure: Failure, group: Group) -> bool:
+    def _concerns(self, failure: Failure, group: WindowGroup) -> bool:
         if not self._keyed(failure, group.bucket):
             return False
         spans = () if group.wanted is None else group.wanted.spans

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.engine.windows.pairs import ABSENT, Changes
-from headwater.engine.windows.template_program import Seen
+from headwater.engine.windows.template_program import Projection
 
 Int64s = npt.NDArray[np.int64]
 
 
-def spread(changes: Changes, seen: Seen, row: Int64s, group: Int64s) -> tuple[Changes, Seen]:
+def spread(changes: Changes, seen: Projection, row: Int64s, group: Int64s) -> tuple[Changes, Projection]:
     """Copy `i` is row `row[i]` in group `group[i]`. The rows themselves stay behind: there are no copies of them."""
     change, came = _changes_of(changes, len(seen.place))
     order = np.lexsort((came[row], group, change[row]))
@@ -46,7 +46,7 @@ def _changes_of(changes: Changes, rows: int) -> tuple[Int64s, npt.NDArray[np.boo
     return change, came
 
 
-def _copied(seen: Seen, row: Int64s) -> Seen:
+def _copied(seen: Projection, row: Int64s) -> Projection:
     failed = seen.failed
     again = {copy: failed[one] for copy, one in enumerate(row.tolist()) if one in failed} if failed else {}
-    return Seen(seen.place[row], seen.pool, seen.keys, again)
+    return Projection(seen.place[row], seen.pool, seen.keys, again)

@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Block, Entry, Kind, Outbox
 from headwater.engine.ranking.rank import Ranked, Reframed, Touch, move, reframe
-from headwater.engine.ranking.sort_keys import Packed
+from headwater.engine.ranking.sort_keys import PackedSortKeys
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.keyless_rows import looking_alike
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.params import FEW, Group, Joined, Window
+from headwater.engine.windows.params import FEW, RowGroups, Window, WindowGroup
 from headwater.engine.windows.row_identity import Int64s
-from headwater.engine.windows.row_names import NO_NAMES, Names
-from headwater.engine.windows.skip_unseen import Far, settled
-from headwater.engine.windows.template_program import Program, Seen, differ, identity_of, looks
+from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.windows.skip_unseen import FarChanges, settled
+from headwater.engine.windows.template_program import Program, Projection, differ, identity_of, looks
 from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
 from headwater.model.limits import Limits
 from headwater.model.value import Type
@@ -43,8 +43,8 @@ class Replay:
     program: Program
     arrangement: Arrangement
     changes: Changes
-    joined: Joined
-    seen: Seen
+    joined: RowGroups
+    seen: Projection
     outbox: Outbox
     limits: Limits
     edits: list[Edit] = field(default_factory=list)
@@ -55,8 +55,10 @@ class Replay:
     remembered: int = 0  # changes that `latest` knows
     reached: int = 0  # changes that have happened
     closed: list[Window] = field(default_factory=list)
-    ends: dict[Group, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
-    unseen: dict[Group, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, keys that come
+    ends: dict[WindowGroup, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
+    unseen: dict[WindowGroup, tuple[set[bytes], set[bytes]]] = field(
+        default_factory=dict
+    )  # keys that go, keys that come
     before: dict[int, int] = field(default_factory=dict)  # the names of rows before this transaction, by identity
     places: list[int] = field(init=False)
     ids: list[int] = field(init=False)
@@ -91,17 +93,17 @@ class Replay:
             self.reached = bisect_right(tx, tx[start], start)
             yield tx[start], [(n, old[n], new[n]) for n in range(start, self.reached)]
 
-    def _far(self) -> Far | None:
+    def _far(self) -> FarChanges | None:
         """Where a step of some size is all of one group, most of it may lie past every frame of the group."""
         number = self.joined.number
         alone = self.program.ordered and len(self.changes) > FEW and (number[number >= 0] == number.max()).all()
-        return Far(self.changes, self.seen) if alone and self._has_room(len(self.changes)) else None
+        return FarChanges(self.changes, self.seen) if alone and self._has_room(len(self.changes)) else None
 
     def _has_room(self, more: int) -> bool:
         """Whether the one group of the step stays within its limit, whatever of the step comes to it."""
         return self.joined.groups[int(self.joined.number.max())].size + more <= self.limits.ranked_rows_max
 
-    def _passed(self, far: Far, tx: list[int]) -> int:
+    def _passed(self, far: FarChanges, tx: list[int]) -> int:
         """Passes over transactions that nobody sees; where the next one begins."""
         group = self.joined.groups[int(self.joined.number.max())]
         end = self._end(group)
@@ -169,7 +171,7 @@ class Replay:
         if new >= 0:
             self.latest[self.ids[new]] = new
 
-    def _advance(self, group: Group, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
+    def _advance(self, group: WindowGroup, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
         if self._beyond(group, pairs):
             return
         self._exchange(group)
@@ -192,7 +194,7 @@ class Replay:
             else:
                 self._unordered(window, tx, touches)
 
-    def _beyond(self, group: Group, pairs: list[Pair]) -> bool:
+    def _beyond(self, group: WindowGroup, pairs: list[Pair]) -> bool:
         """Whether a transaction stays past the end of every frame: then nobody sees it, and the sequence may wait."""
         end = self._end(group)
         if end is None:
@@ -206,7 +208,7 @@ class Replay:
         self._postpone(group, gone, came)
         return True
 
-    def _postpone(self, group: Group, gone: list[bytes], came: list[bytes]) -> None:
+    def _postpone(self, group: WindowGroup, gone: list[bytes], came: list[bytes]) -> None:
         group.size += len(came) - len(gone)
         going, coming = self.unseen.setdefault(group, (set(), set()))
         leave, enter = settled(gone, came)
@@ -214,13 +216,13 @@ class Replay:
         coming ^= back | (enter - again)
         going ^= again | (leave - back)
 
-    def _exchange(self, group: Group) -> None:
+    def _exchange(self, group: WindowGroup) -> None:
         self.ends.pop(group, None)
         going, coming = self.unseen.pop(group, (set(), set()))
         if group.ranked is not None:
             group.ranked.exchange(going, coming)
 
-    def _end(self, group: Group) -> bytes | None:
+    def _end(self, group: WindowGroup) -> bytes | None:
         """None where a frame is not full, or what a row looks like is not all that counts."""
         if group not in self.ends:
             last = max((window.frame.end for window in group.windows), default=0) - 1
@@ -229,7 +231,7 @@ class Replay:
             self.ends[group] = group.ranked.select(last) if full and group.ranked is not None else None
         return self.ends[group]
 
-    def _count_failures(self, group: Group, pairs: list[Pair]) -> None:
+    def _count_failures(self, group: WindowGroup, pairs: list[Pair]) -> None:
         for _, old, _ in pairs:
             if old in self.seen.failed:
                 group.failed.pop(int(self.changes.id[old]), None)
@@ -287,7 +289,7 @@ class Replay:
             return
         del self.edits[start:]
         if window.names is NO_NAMES:
-            window.names = Names()
+            window.names = RowNames()
         window.names.assign(names)
         window.note()
 
@@ -313,7 +315,7 @@ class Replay:
         left = [identity_of(one) if isinstance(one, bytes) else ids[old[one.change]] for one in gone]
         entered = [identity_of(one) if isinstance(one, bytes) else ids[new[one.change]] for one in came]
         if window.names is NO_NAMES:
-            window.names = Names()
+            window.names = RowNames()
         self.before = window.names.turn(kept, left, entered)
         window.note()
 
@@ -366,7 +368,7 @@ class Replay:
     def _add(self, window: Window, *edit: int) -> None:
         self.edits.append((window.instance.id, *edit))  # type: ignore[arg-type]
 
-    def _ref(self, group: Group, id: int) -> int:
+    def _ref(self, group: WindowGroup, id: int) -> int:
         """Where the row of an identity will be found: in this step's rows, or fetched."""
         row = self._latest().get(id)
         if row is not None:
@@ -397,7 +399,7 @@ class Replay:
         for index, (id, ref) in enumerate(rows):
             self._add(window, tx, RESULT, 0, id, NOWHERE, index, NOWHERE, ref)
 
-    def _bucket(self, group: Group) -> dict[int, int]:
+    def _bucket(self, group: WindowGroup) -> dict[int, int]:
         """An unordered group's rows now: the arrangement's, except where this step has touched them."""
         gathered, latest = bucket(self.arrangement, self.program.template, group), self._latest()
         seen = self.program.see(gathered.rows, gathered.id)
@@ -495,7 +497,7 @@ def too_large(rows_max: int) -> str:
     return f"the result has more than {rows_max} rows; add a LIMIT or a narrower WHERE"
 
 
-def ranked_of(seen: Seen) -> Ranked:
-    if isinstance(seen.keys, Packed):
+def ranked_of(seen: Projection) -> Ranked:
+    if isinstance(seen.keys, PackedSortKeys):
         return Ranked.packed(seen.keys.in_order(seen.place[seen.place >= 0]))
     return Ranked(seen.keys[place] for place in seen.place.tolist() if place >= 0)

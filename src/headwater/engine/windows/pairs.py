@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.rows.conform import Shape
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
 from headwater.engine.windows.row_identity import Identified, Int64s, Multiset, identify_keyed, identify_multiset
 from headwater.model.encoding.keys import Uint64s
@@ -35,7 +35,7 @@ class Changes:
         return len(self.tx)
 
 
-def changes_of(shape: Shape, delta: Delta, multiset: Multiset | None) -> Changes:
+def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> Changes:
     """`multiset` counts the rows of a key-less table. With a key there is at most one − and one + of a row in a tx."""
     rows = shape.rows_of(delta.batch)
     tx, diff = (delta.batch.column(delta.batch.num_columns - n).to_numpy() for n in (2, 1))

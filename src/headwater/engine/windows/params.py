@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.ranges.range_index import Selection
+from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import Wanted
-from headwater.engine.ranking.rank import Frame, Ranked
-from headwater.engine.windows.row_names import NO_NAMES, Names
+from headwater.engine.ranking.rank import LimitRange, Ranked
+from headwater.engine.windows.row_names import NO_NAMES, RowNames
 from headwater.engine.windows.slot_array import Slots
 from headwater.model.encoding.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
@@ -50,11 +50,11 @@ class Window:
     `names` are those of rows that are shown under another name than their identity."""
 
     instance: Instance
-    group: Group
-    frame: Frame
+    group: WindowGroup
+    frame: LimitRange
     slots: Slots
     slot: int
-    names: Names = NO_NAMES
+    names: RowNames = NO_NAMES
 
     @property
     def seq(self) -> int:
@@ -84,7 +84,7 @@ class Window:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class WindowGroup:
     """The windows of a template that see the same rows: equal values, perhaps different frames.
 
     `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error. So they
@@ -129,16 +129,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class RowGroups:
     """`number[i]` is the slot of row i's group, −1 where nobody asked for it. Where a row has several groups, it is
     that of copy i, and `rows[i]` is the row it is a copy of."""
 
     number: Int64s
-    params: Params
+    params: InstanceIndex
     rows: Int64s | None = None
 
     @property
-    def groups(self) -> Mapping[int, Group]:
+    def groups(self) -> Mapping[int, WindowGroup]:
         """By number."""
         return self.params.by_slot
 
@@ -149,7 +149,7 @@ class Joined:
         asked = np.flatnonzero(self.number >= 0)
         return None if len(asked) == len(self.number) else asked
 
-    def asked(self) -> list[Group]:
+    def asked(self) -> list[WindowGroup]:
         """The groups of these rows."""
         return [self.groups[number] for number in sorted(set(self.number.tolist()) - {NOBODY})]
 
@@ -161,37 +161,37 @@ class Joined:
         return bool(records["by_turns"][asked].any() or records["size"][asked].max() > room)
 
 
-class Params:
+class InstanceIndex:
     """The instances of one template, grouped by encoded values.
 
     Many keys are looked up at once: by hash in a sorted array, then byte by byte in the records. The array may be
     behind what there is now; it is made again when that is worth it.
     """
 
-    def __init__(self, selection: Selection | None = None) -> None:
+    def __init__(self, selection: RangeIndex | None = None) -> None:
         self.selection = selection
-        self.groups: dict[bytes, Group] = {}
-        self.by_slot: dict[int, Group] = {}
+        self.groups: dict[bytes, WindowGroup] = {}
+        self.by_slot: dict[int, WindowGroup] = {}
         self.group_slots, self.window_slots = Slots(GROUP), Slots(WINDOW)
         self._hash, self._slot = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         self._behind = 0
 
-    def group(self, template: str, bucket: bytes, wanted: Wanted | None = None) -> Group:
+    def group(self, template: str, bucket: bytes, wanted: Wanted | None = None) -> WindowGroup:
         """The one that asks for this, which may be new."""
         key = bucket if wanted is None else bucket + wanted.key
         return self.groups.get(key) or self._new(template, key, bucket, wanted)
 
-    def _new(self, template: str, key: bytes, bucket: bytes, wanted: Wanted | None) -> Group:
+    def _new(self, template: str, key: bytes, bucket: bytes, wanted: Wanted | None) -> WindowGroup:
         short = key if len(key) <= _KEY_BYTES_MAX else b""
         slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
-        group = Group(template, key, bucket, wanted, self.group_slots, slot)
+        group = WindowGroup(template, key, bucket, wanted, self.group_slots, slot)
         self.groups[key] = self.by_slot[slot] = group
         self._behind += 1
         if self.selection is not None and wanted is not None:
             self.selection.add(slot, bucket, wanted)
         return group
 
-    def open(self, instance: Instance, group: Group, frame: Frame, seq: int, prev: int) -> Window:
+    def open(self, instance: Instance, group: WindowGroup, frame: LimitRange, seq: int, prev: int) -> Window:
         slot = self.window_slots.take((instance.id, seq, prev, True))
         window = Window(instance, group, frame, self.window_slots, slot)
         group.windows.append(window)
@@ -229,7 +229,7 @@ class Params:
         unsaved: list[int] = records["instance"][slots].tolist()
         return unsaved
 
-    def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> Joined | None:
+    def join(self, encoded: Sequence[bytes] | None, hash: Uint64s, matches: Bools | None) -> RowGroups | None:
         """`encoded`: a key per row, None where there are no keys; `hash`: theirs. `matches` leaves out rows that match
         nothing."""
         if not self.groups:
@@ -238,11 +238,11 @@ class Params:
         if matches is not None:
             number[~matches] = NOBODY
         everyone = encoded is None and matches is None
-        return Joined(number, self) if len(number) and (everyone or number.max() >= 0) else None
+        return RowGroups(number, self) if len(number) and (everyone or number.max() >= 0) else None
 
     def select(
         self, rows: pa.RecordBatch, table: Table, encoded: Sequence[bytes] | None, matches: Bools | None
-    ) -> Joined | None:
+    ) -> RowGroups | None:
         """`join`, where groups ask by lists and bounds: then a row may have several."""
         if not self.groups or self.selection is None:
             return None
@@ -252,10 +252,10 @@ class Params:
         if not len(row):
             return None
         if (row[1:] == row[:-1]).any():
-            return Joined(slot, self, row)
+            return RowGroups(slot, self, row)
         number = np.full(rows.num_rows, NOBODY, np.int64)
         number[row] = slot
-        return Joined(number, self)
+        return RowGroups(number, self)
 
     def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
         if encoded is None:

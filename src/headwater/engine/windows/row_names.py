@@ -15,7 +15,7 @@ from headwater.engine.windows.row_identity import ordinal_hash
 
 
 @dataclass(slots=True, eq=False)
-class Names:
+class RowNames:
     """The names under which rows are shown, by identity; most rows are shown under their identity and are not here."""
 
     kept: dict[int, int] = field(default_factory=dict)
@@ -65,4 +65,4 @@ class Names:
         return name
 
 
-NO_NAMES = Names()  # of all windows where every row is shown under its identity; never turned
+NO_NAMES = RowNames()  # of all windows where every row is shown under its identity; never turned

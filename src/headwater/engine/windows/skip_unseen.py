@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.template_program import Seen
+from headwater.engine.windows.template_program import Projection
 
 _BYTES = 16
 _PAST_ALL = b"\xff" * _BYTES
@@ -32,10 +32,10 @@ def settled(gone: Sequence[bytes], came: Sequence[bytes]) -> tuple[set[bytes], s
     return {key for key, net in times.items() if net < 0}, {key for key, net in times.items() if net > 0}
 
 
-class Far:
+class FarChanges:
     """`low` is, of each change, the smaller of its sort keys before and after, as far as it is looked at."""
 
-    def __init__(self, changes: Changes, seen: Seen) -> None:
+    def __init__(self, changes: Changes, seen: Projection) -> None:
         keys = np.array([*seen.keys, _PAST_ALL], f"S{_BYTES}")
         old, new = (keys[np.where(rows < 0, -1, seen.place[rows])] for rows in (changes.old, changes.new))
         self._low: npt.NDArray[Any] = np.where(old < new, old, new)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.expressions.filter import Filter
-from headwater.engine.expressions.project import Project
+from headwater.engine.expressions.filter import RowFilter
+from headwater.engine.expressions.project import RowProjector
 from headwater.engine.ranking.sort_keys import packed
 from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
@@ -29,7 +29,7 @@ _FEW_ROWS, _MANY_ROWS = 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Projection:
     """`place[i]` is row i's place in `pool`, the projected rows that passed, or −1. `keys` are their sort keys.
     `failed` says of rows why they could not be evaluated; they have no place."""
 
@@ -45,17 +45,17 @@ class Program:
 
     def __init__(self, template: Template, table: Table) -> None:
         self.template = template
-        self._filter = Filter(template.where, table)
-        self._project = Project(template.outputs, table)
+        self._filter = RowFilter(template.where, table)
+        self._project = RowProjector(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
         is_shown = _shown(template) >= set(table.identity)
         self.hidden = not table.key or not is_shown
         self.veiled = not table.key and not is_shown
 
     @cached_property
-    def nothing(self) -> Seen:
+    def nothing(self) -> Projection:
         """What is seen of no rows."""
-        return Seen(np.zeros(0, np.int64), pa.RecordBatch.from_pylist([], schema=self._project.schema), [], {})
+        return Projection(np.zeros(0, np.int64), pa.RecordBatch.from_pylist([], schema=self._project.schema), [], {})
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -69,7 +69,9 @@ class Program:
         """Rows known to be in the result, as they look there."""
         return self._project.apply(rows).rows
 
-    def see(self, rows: pa.RecordBatch, id: Uint64s, among: Int64s | None = None, *, to_sort: bool = False) -> Seen:
+    def see(
+        self, rows: pa.RecordBatch, id: Uint64s, among: Int64s | None = None, *, to_sort: bool = False
+    ) -> Projection:
         """`among` are the rows to look at; None for all. `to_sort`: many keys are wanted only in their order."""
         count = rows.num_rows
         places = np.arange(count) if among is None else among
@@ -84,7 +86,7 @@ class Program:
         place = np.full(count, -1, np.int64)
         place[places] = np.arange(len(places))
         place[list(failed)] = -1
-        return Seen(place, projected.rows, keys, failed)
+        return Projection(place, projected.rows, keys, failed)
 
     def _sort_keys(self, rows: pa.RecordBatch, id: Uint64s, to_sort: bool) -> tuple[Sequence[bytes], dict[int, str]]:
         """The encoded ORDER BY values, then the identity: equal rows of a key-less table still have an order."""

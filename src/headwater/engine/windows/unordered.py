@@ -13,15 +13,15 @@ import numpy.typing as npt
 from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, UPDATE, Block, Outbox
 from headwater.engine.emissions.index import Entry, Index
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.params import FEW, SEVERAL, Joined, Params
+from headwater.engine.windows.params import FEW, SEVERAL, InstanceIndex, RowGroups
 from headwater.engine.windows.slot_array import Slots
-from headwater.engine.windows.template_program import Program, Seen, differ
+from headwater.engine.windows.template_program import Program, Projection, differ
 from headwater.engine.windows.visibility import may_look_as_before
 
 Int64s = npt.NDArray[np.int64]
 
 
-def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbox: Outbox) -> bool:
+def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> bool:
     """False where a transaction may leave a window as it looks: then nothing was done, and it is not for this."""
     old, old_group = _side(changes.old, joined, seen)
     new, new_group = _side(changes.new, joined, seen)
@@ -58,13 +58,13 @@ def linear(program: Program, changes: Changes, joined: Joined, seen: Seen, outbo
     return True
 
 
-def _side(rows: Int64s, joined: Joined, seen: Seen) -> tuple[Int64s, Int64s]:
+def _side(rows: Int64s, joined: RowGroups, seen: Projection) -> tuple[Int64s, Int64s]:
     """Place in the pool and number of the group, −1 where the row is not in a result."""
     place = np.where(rows < 0, NOWHERE, seen.place[rows])
     return place, np.where(place < 0, NOWHERE, joined.number[rows])
 
 
-def _changed(changes: Changes, seen: Seen, at: Int64s, old: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
+def _changed(changes: Changes, seen: Projection, at: Int64s, old: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
     """An update nobody can see is nothing (law 5). Of the others which look alike: these have another identity."""
     renamed = changes.id[changes.old[at]] != changes.id[changes.new[at]]
     differs = differ(seen.pool, old[at], new[at])
@@ -72,12 +72,12 @@ def _changed(changes: Changes, seen: Seen, at: Int64s, old: Int64s, new: Int64s)
     return at[changed], np.flatnonzero(~differs[changed])
 
 
-def _resize(params: Params, groups: Int64s, by: int) -> None:
+def _resize(params: InstanceIndex, groups: Int64s, by: int) -> None:
     if len(groups):
         np.add.at(params.group_slots.records["size"], groups, by)
 
 
-def _spread(params: Params, group: Int64s) -> tuple[Int64s, Int64s]:
+def _spread(params: InstanceIndex, group: Int64s) -> tuple[Int64s, Int64s]:
     """Each edit once per window of its group: the slot of each window, and the edit it is a copy of."""
     window: Int64s = params.group_slots.records["window"][group]
     if (window != SEVERAL).all():

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import assert_never
 
 from headwater.engine.dataflow import Dataflow, Rows, blaming
-from headwater.engine.emissions.edits import Emitted, Entry
+from headwater.engine.emissions.edits import EmissionBatch, Entry
 from headwater.engine.emissions.index import NOTHING, Ending, Index
 from headwater.engine.rows.delta import by_transaction
 from headwater.engine.windows.params import home
@@ -135,7 +135,7 @@ class Cell:
 
     def report(self) -> None:
         """Says how far it is, with nothing new: so that everyone knows of a new epoch or attempt."""
-        self._append(self._emitted + 1, self._emitted, Emitted(NOTHING, {}))
+        self._append(self._emitted + 1, self._emitted, EmissionBatch(NOTHING, {}))
 
     def save_if_due(self) -> None:
         if (self._clock() - self._saved_at) * 1000 >= self.config.limits.manifest_interval_ms:
@@ -232,14 +232,14 @@ class Cell:
         position = self._positions.get(tx)
         return self._asked.get(instance, self._position) if position is None else position
 
-    def _emitted_now(self) -> Emitted:
+    def _emitted_now(self) -> EmissionBatch:
         emitted = self._dataflow.take()
         if self._strangers:
-            emitted = Emitted(Index.together([emitted.index, Index.of(self._strangers)]), emitted.edits)
+            emitted = EmissionBatch(Index.together([emitted.index, Index.of(self._strangers)]), emitted.edits)
             self._strangers = []
         return emitted
 
-    def _append(self, first: int, to: int, emitted: Emitted) -> None:
+    def _append(self, first: int, to: int, emitted: EmissionBatch) -> None:
         config = self.config
         report = encode_report(
             (first, to),

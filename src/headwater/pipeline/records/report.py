@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import Emitted, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
 from headwater.model.emission import Diff, Result
 from headwater.model.errors import Corrupt
 
@@ -56,7 +56,13 @@ _MANY_VALUES = 20_000  # of results; reading so many takes milliseconds
 
 
 def encode_report(
-    span: tuple[int, int], position: int, cell: int, epoch: int, attempt: int, positions: dict[int, int], what: Emitted
+    span: tuple[int, int],
+    position: int,
+    cell: int,
+    epoch: int,
+    attempt: int,
+    positions: dict[int, int],
+    what: EmissionBatch,
 ) -> bytes:
     payload = encode(what) if what.index else b""
     return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, payload))
@@ -96,7 +102,7 @@ def events_of(report: Report, gen: int, names: Names, defer: Defer | None = None
             yield Event(entry.instance, entry.tx, entry.kind, next(read))
 
 
-def _deferred(emitted: Emitted, mine: list[Entry], report: Report, gen: int, names: Names, defer: Defer) -> bool:
+def _deferred(emitted: EmissionBatch, mine: list[Entry], report: Report, gen: int, names: Names, defer: Defer) -> bool:
     """Whether somebody else reads these: results alone, so many that it takes a while."""
     template = mine[0].template if mine else ""
     edits, known = emitted.edits.get(template), names(template)
@@ -112,7 +118,7 @@ def _deferred(emitted: Emitted, mine: list[Entry], report: Report, gen: int, nam
     return defer([entry.instance for entry in mine], read)
 
 
-def _decoded(payload: bytes) -> Emitted:
+def _decoded(payload: bytes) -> EmissionBatch:
     try:
         return decode(payload)
     except (msgspec.MsgspecError, pa.ArrowException, ValueError) as error:
@@ -120,7 +126,7 @@ def _decoded(payload: bytes) -> Emitted:
 
 
 def _emissions(
-    emitted: Emitted, template: str, mine: list[Entry], report: Report, gen: int, names: Names
+    emitted: EmissionBatch, template: str, mine: list[Entry], report: Report, gen: int, names: Names
 ) -> Iterator[Result | Diff] | None:
     known = names(template)
     if known is None:

@@ -1,7 +1,7 @@
 """Accumulators: what a group knows of the values of one aggregate. Values come and go, in any order and number.
 
 Sums of REALs are kept exactly, as one integer of the smallest double's size, and rounded once: taking a value back
-leaves no trace. Values that have to be kept are in memory while a group has few of them, then in `Places`: what is
+leaves no trace. Values that have to be kept are in memory while a group has few of them, then in `OrderedKeys`: what is
 shown is the same. SQLite 3.40 adds doubles one after the other, so its own result is off ours by its rounding: at most
 about n · 2⁻⁵³ · Σ|x|. Integers are exact in both.
 """
@@ -20,8 +20,8 @@ import msgspec
 
 from headwater.engine.operators.group.array_agg import Collected, weigh
 from headwater.engine.operators.group.exact_sums import NumericSum, RealSum, Truths
-from headwater.engine.state.ordered_keys import Part, bearing, borne
-from headwater.engine.state.ordered_keys_head import Head
+from headwater.engine.state.ordered_keys import OrderedKeysPart, bearing, borne
+from headwater.engine.state.ordered_keys_head import OrderedKeysHead
 from headwater.model.encoding.keys import BEHIND, encode_value
 from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, pack_any, unpack_any
@@ -144,13 +144,13 @@ class Extreme:
 
     __slots__ = ("collation", "descending", "gone", "heap", "many", "part", "values", "weights")
 
-    def __init__(self, part: Part, collation: str, descending: bool) -> None:
+    def __init__(self, part: OrderedKeysPart, collation: str, descending: bool) -> None:
         self.part, self.collation, self.descending = part, collation, descending
         self.values: dict[bytes, Value] = {}
         self.weights: dict[bytes, int] = {}
         self.heap: list[bytes] = []
         self.gone = 0
-        self.many: Head | None = None
+        self.many: OrderedKeysHead | None = None
 
     def add(self, value: Any, weight: int) -> None:
         if value is None:
@@ -182,7 +182,7 @@ class Extreme:
             self.gone = 0
 
     def _move_out(self) -> None:
-        self.many = Head(self.part, 1, new=True)
+        self.many = OrderedKeysHead(self.part, 1, new=True)
         for key, weight in self.weights.items():
             if weight:
                 self.many.change(bearing(key, pack_any(self.values[key]) or b""), weight)
@@ -209,7 +209,7 @@ class Extreme:
 
     def load(self, dumped: Any) -> None:
         if dumped is None:
-            self.many = Head(self.part, 1)
+            self.many = OrderedKeysHead(self.part, 1)
         for value, weight in dumped or ():
             self.add(unpack_any(value), weight)
 
@@ -259,7 +259,7 @@ class Concat:
 
     __slots__ = ("distinct", "many", "part", "there", "weights")
 
-    def __init__(self, part: Part, distinct: bool) -> None:
+    def __init__(self, part: OrderedKeysPart, distinct: bool) -> None:
         self.part, self.distinct = part, distinct
         self.there: list[Piece] = []
         self.weights: dict[Piece, int] = {}
@@ -326,7 +326,7 @@ def _unpacked(packed: Sequence[Any]) -> Piece:
     return place, unpack_any(text), unpack_any(separator), key
 
 
-def accumulator(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
+def accumulator(aggregate: Aggregate) -> Callable[[OrderedKeysPart], Accumulator]:
     """What makes an accumulator for each group. It has a part of its own for its values."""
     inside = _plain(aggregate)
     if aggregate.distinct and aggregate.function in _COUNTED_ONCE:
@@ -334,7 +334,7 @@ def accumulator(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
     return inside
 
 
-def _plain(aggregate: Aggregate) -> Callable[[Part], Accumulator]:
+def _plain(aggregate: Aggregate) -> Callable[[OrderedKeysPart], Accumulator]:
     match aggregate.function:
         case "sum" | "avg" as name if aggregate.column.type is Type.NUMERIC:
             return lambda _: NumericSum(name == "avg")

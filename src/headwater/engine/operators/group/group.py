@@ -1,7 +1,7 @@
 """group: GROUP BY and aggregates. One look at a group for each transaction that touches it.
 
 Groups in use live in Python: a change costs its own row, not its group. The values of a group that has many are in
-`Places`, beside it. Without keys there is one group, always.
+`OrderedKeys`, beside it. Without keys there is one group, always.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headwater.engine.operators.group.accumulators import Accumulator, accumulat
 from headwater.engine.operators.look_alike import looks_alike
 from headwater.engine.rows.batch import Batch, firsts, identified, nothing, table_of
 from headwater.engine.rows.work import Work
-from headwater.engine.state.object_cache import Memos
-from headwater.engine.state.ordered_keys import Part, Places
+from headwater.engine.state.object_cache import ObjectCache
+from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart
 from headwater.engine.state.persistence import State
 from headwater.model.encoding.keys import encode_columns, encode_row, hash_all
 from headwater.model.encoding.tagged_bytes import alike
@@ -99,9 +99,9 @@ class GroupOperator:
         self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
         exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
         self._expressions = Expressions(exprs, table) if exprs else None
-        self._groups = Memos(_packed, self._unpacked, work, limits.open_groups_max)
+        self._groups = ObjectCache(_packed, self._unpacked, work, limits.open_groups_max)
         self._portion = max(limits.open_groups_max // 2, 1)
-        self._values = Places(work)
+        self._values = OrderedKeys(work)
 
     def step(self, inputs: list[Batch]) -> Batch:
         (batch,) = inputs
@@ -126,7 +126,7 @@ class GroupOperator:
             out.add(only.shown, FIRST_TX, 1)
 
     def _new(self, name: int, key: Row) -> _State:
-        parts = (Part(self._values, struct.pack(">QH", name, n)) for n in range(len(self._makers)))
+        parts = (OrderedKeysPart(self._values, struct.pack(">QH", name, n)) for n in range(len(self._makers)))
         accumulators = [make(part) for make, part in zip(self._makers, parts, strict=True)]
         return _State(name, key, accumulators, {} if self._loose else None)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from headwater.dialects.sqlite.kernels.exact import columns_of
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.rows.batch import Batch, Bools, Int64s, Ints, latest, picked, product
-from headwater.engine.state.bag import Found
+from headwater.engine.state.bag import BagMatches
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr
@@ -40,7 +40,7 @@ class Pairs:
     """Candidates: row `found.query[i]` of `asked` with row i of `found`, which is the right's unless `swapped`."""
 
     asked: Batch
-    found: Found
+    found: BagMatches
     swapped: bool = False
 
     def __len__(self) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.engine.operators.join.sides import Keyed
+from headwater.engine.operators.join.sides import KeyedUpdates
 from headwater.engine.rows.batch import Batch, at_once
 
 PAIRS_MAX = 1 << 14
 
 
-def halves(left: Keyed, right: Keyed) -> tuple[list[Batch], list[Batch]] | None:
+def halves(left: KeyedUpdates, right: KeyedUpdates) -> tuple[list[Batch], list[Batch]] | None:
     """The inputs up to a transaction in the middle, and past it; None where one step will do."""
     if len(left.hash) * len(right.hash) <= PAIRS_MAX:
         return None
@@ -26,7 +26,7 @@ def halves(left: Keyed, right: Keyed) -> tuple[list[Batch], list[Batch]] | None:
     return [each.filter(each.tx < end) for each in batches], [each.filter(each.tx >= end) for each in batches]
 
 
-def _pairs(left: Keyed, right: Keyed) -> int:
+def _pairs(left: KeyedUpdates, right: KeyedUpdates) -> int:
     mine, count = np.unique(left.hash, return_counts=True)
     others, other_count = np.unique(right.hash, return_counts=True)
     _, here, there = np.intersect1d(mine, others, assume_unique=True, return_indices=True)

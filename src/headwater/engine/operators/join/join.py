@@ -16,7 +16,7 @@ from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.join import hot_keys
 from headwater.engine.operators.join.condition import Pairs
 from headwater.engine.operators.join.match_counts import UNKNOWN, UNMATCHED, Matches
-from headwater.engine.operators.join.sides import Keyed, Sides
+from headwater.engine.operators.join.sides import KeyedUpdates, Sides
 from headwater.engine.rows.batch import Batch, at_once, nothing, table_of, together
 from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
@@ -49,13 +49,13 @@ class JoinOperator:
         self._sides.absorb(left, right)
         return together(parts, self.table).consolidated()
 
-    def _first(self, left: Keyed, right: Keyed) -> Batch:
+    def _first(self, left: KeyedUpdates, right: KeyedUpdates) -> Batch:
         """Of rows that come all at once, each once, no pair comes twice."""
         once = left.batch.settled and right.batch.settled and at_once(left.batch.tx, right.batch.tx)
         matched = self._matched(self._sides.pairs(left.batch, self._sides.right.in_step(left, right)))
         return replace(matched, settled=once)
 
-    def _inner(self, left: Keyed, right: Keyed) -> list[Batch]:
+    def _inner(self, left: KeyedUpdates, right: KeyedUpdates) -> list[Batch]:
         sides, parts = self._sides, []
         if len(left.batch):
             parts.append(self._matched(sides.pairs(left.batch, sides.right.at_rest(left))))

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.join.condition import Pairs
-from headwater.engine.operators.join.sides import Keyed, Sides
+from headwater.engine.operators.join.sides import KeyedUpdates, Sides
 from headwater.engine.rows.batch import Batch, Bools, Int64s, firsts, nothing
 from headwater.engine.rows.work import Work
-from headwater.engine.state.bag import Found
+from headwater.engine.state.bag import BagMatches
 from headwater.engine.state.tally import Tally, Timeline, timeline
 from headwater.model.encoding.keys import Uint64s
 
@@ -55,7 +55,7 @@ class Matches:
         self._failures = failures
         self.tally = Tally(4, work)
 
-    def step(self, left: Keyed, right: Keyed) -> Marked:
+    def step(self, left: KeyedUpdates, right: KeyedUpdates) -> Marked:
         if not len(left.batch) and not len(right.batch):
             return Marked(nothing(self._sides.left.table), np.zeros(0, np.int8))
         came = _one_of_each(left)
@@ -70,7 +70,7 @@ class Matches:
         self._remember(line)
         return self._marked(line, came.batch, met)
 
-    def _met(self, came: Keyed, right: Keyed) -> Found:
+    def _met(self, came: KeyedUpdates, right: KeyedUpdates) -> BagMatches:
         """Rows of the left that were there, do not change themselves, and may meet a change of the right."""
         found = self._sides.left.at_rest(right)
         found = found.filter(~_among(found.id, came.batch.id))
@@ -80,11 +80,11 @@ class Matches:
             once[order[firsts((found.id[order], found.query[order]))]] = True
         return found.filter(once & (self.tally.get(found.id)[:, _WEIGHT] != 0))
 
-    def _meeting(self, met: Found, right: Keyed) -> _Events:
+    def _meeting(self, met: BagMatches, right: KeyedUpdates) -> _Events:
         pairs = self._sides.pairs(right.batch, met, of_right=True)
         return _Events(met.id, right.batch.tx[met.query], self._numbers(pairs, right.batch.diff[met.query]))
 
-    def _coming(self, came: Keyed, right: Keyed) -> _Events:
+    def _coming(self, came: KeyedUpdates, right: KeyedUpdates) -> _Events:
         found = self._sides.right.in_step(came, right)
         numbers = self._numbers(self._sides.pairs(came.batch, found), found.weight)
         return _Events(came.batch.id[found.query], found.tx, numbers)
@@ -98,20 +98,20 @@ class Matches:
         numbers[failed, _FAILED] = weight[failed]
         return numbers
 
-    def _initial(self, id: Uint64s, came: Keyed) -> Int64s:
+    def _initial(self, id: Uint64s, came: KeyedUpdates) -> Int64s:
         """The numbers of each event's row at the start of the step: remembered, or looked up for one that is new."""
         keys, place = np.unique(id, return_inverse=True)
         initial = self.tally.get(keys)
         new = np.flatnonzero(self.tally.get(came.batch.id)[:, _WEIGHT] == 0)
         if len(new):
             valid = None if came.valid is None else came.valid[new]
-            asked = Keyed(came.batch.take(new), came.hash[new], valid)
+            asked = KeyedUpdates(came.batch.take(new), came.hash[new], valid)
             found = self._sides.right.at_rest(asked)
             at = np.searchsorted(keys, asked.batch.id[found.query])
             np.add.at(initial, at, self._numbers(self._sides.pairs(asked.batch, found), found.weight))
         return initial[place]
 
-    def _note_failures(self, line: Timeline, came: Batch, met: Found) -> None:
+    def _note_failures(self, line: Timeline, came: Batch, met: BagMatches) -> None:
         if self._failures is None or (not line.after[:, _FAILED].any() and not line.before[:, _FAILED].any()):
             return
         was, now = (((side[:, _FAILED] != 0) & (side[:, _WEIGHT] != 0)) for side in (line.before, line.after))
@@ -126,7 +126,7 @@ class Matches:
         after = np.where(after[:, [_WEIGHT]] != 0, after, 0)
         self.tally.add(key, after - self.tally.get(key))
 
-    def _marked(self, line: Timeline, came: Batch, met: Found) -> Marked:
+    def _marked(self, line: Timeline, came: Batch, met: BagMatches) -> Marked:
         was, now = _marks(line.before), _marks(line.after)
         same = was == now
         gone = np.where(same, 0, -line.before[:, _WEIGHT])
@@ -143,11 +143,13 @@ def _marks(numbers: Int64s) -> Marks:
     return marks.astype(np.int8)
 
 
-def _one_of_each(keyed: Keyed) -> Keyed:
+def _one_of_each(keyed: KeyedUpdates) -> KeyedUpdates:
     _, places = np.unique(keyed.batch.id, return_index=True)
     if len(places) == len(keyed.batch):
         return keyed
-    return Keyed(keyed.batch.take(places), keyed.hash[places], None if keyed.valid is None else keyed.valid[places])
+    return KeyedUpdates(
+        keyed.batch.take(places), keyed.hash[places], None if keyed.valid is None else keyed.valid[places]
+    )
 
 
 def _weights(batch: Batch) -> _Events:
@@ -169,7 +171,7 @@ def _among(some: Uint64s, all: Uint64s) -> Bools:
     return np.isin(some, all) if len(some) and len(all) else np.zeros(len(some), np.bool_)
 
 
-def _rows_of(id: Uint64s, came: Batch, met: Found) -> pa.RecordBatch:
+def _rows_of(id: Uint64s, came: Batch, met: BagMatches) -> pa.RecordBatch:
     """The row of each id, from those that come or those that were met."""
     wanted = _among(met.id, id)
     pool = pa.concat_batches([came.rows, met.rows(wanted)])

@@ -16,7 +16,7 @@ from headwater.engine.rows.batch import Batch, Bools, Ints
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag
-from headwater.engine.state.bag import Bag, Found, Run
+from headwater.engine.state.bag import Bag, BagMatches, BagRun
 from headwater.engine.state.shared_contents import contents
 from headwater.engine.state.sort_hashes import rising
 from headwater.model.encoding.keys import Uint64s
@@ -29,7 +29,7 @@ _SORTED_MIN = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedUpdates:
     """Updates of one side with their key hashes. `valid`: no NULL in the key; None where that holds for all.
     `order` sorts the hashes of many updates; a few are looked up as they come."""
 
@@ -40,7 +40,7 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class JoinSide:
     table: Table
     places: tuple[int, ...]
     collations: tuple[str, ...]
@@ -52,32 +52,32 @@ class Side:
     def types(self) -> list[Type]:
         return [self.table.columns[place].type for place in self.places]
 
-    def keyed(self, batch: Batch) -> Keyed:
+    def keyed(self, batch: Batch) -> KeyedUpdates:
         if not len(batch):
-            return Keyed(batch, batch.id, None)
+            return KeyedUpdates(batch, batch.id, None)
         arrays = [batch.rows.column(place) for place in self.places]
         hash = key_hash(arrays, self.types, self.collations, len(batch))
         nulls = [
             each.is_null() for each, safe in zip(arrays, self.null_safe, strict=True) if each.null_count and not safe
         ]
         if not nulls:
-            return Keyed(batch, hash, None, rising(hash) if len(hash) >= _SORTED_MIN else None)
+            return KeyedUpdates(batch, hash, None, rising(hash) if len(hash) >= _SORTED_MIN else None)
         valid: Bools = ~np.logical_or.reduce([np.asarray(each) for each in nulls])
-        return Keyed(batch, np.where(valid, hash, _NULLS), valid)
+        return KeyedUpdates(batch, np.where(valid, hash, _NULLS), valid)
 
-    def absorb(self, keyed: Keyed) -> None:
+    def absorb(self, keyed: KeyedUpdates) -> None:
         if keyed.valid is None or self.null_aware:
             self.bag.absorb(keyed.hash, keyed.batch, keyed.order)
         else:
             self.bag.absorb(keyed.hash[keyed.valid], keyed.batch.filter(keyed.valid))
 
-    def at_rest(self, asked: Keyed) -> Found:
+    def at_rest(self, asked: KeyedUpdates) -> BagMatches:
         """What the bag may answer the other side's updates with."""
         found = _candidates(asked, self.bag.runs, self)
         self.bag.work.gathered += len(found)
         return found
 
-    def in_step(self, asked: Keyed, updates: Keyed) -> Found:
+    def in_step(self, asked: KeyedUpdates, updates: KeyedUpdates) -> BagMatches:
         """What this side's updates of the same step may answer with."""
         rows = updates.valid is None or self.null_aware
         batch = updates.batch if rows else updates.batch.filter(updates.valid)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ class Side:
         return _candidates(asked, [bag.passing(hash, batch, updates.order)] if len(batch) else [], self)
 
 
-def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
+def _candidates(asked: KeyedUpdates, runs: Sequence[BagRun], side: JoinSide) -> BagMatches:
     schema, budget = side.bag.schema, side.bag.work.budget
     if asked.valid is None and not side.null_aware:
         return bag.probe(runs, asked.hash, schema, budget, asked.order)
@@ -100,14 +100,14 @@ def _candidates(asked: Keyed, runs: Sequence[Run], side: Side) -> Found:
     return bag.joined([found, unknown, anything])
 
 
-def _renumbered(found: Found, places: Ints) -> Found:
-    return Found(places[found.query], found.id, found.weight, found.tx, found.parts, found.schema)
+def _renumbered(found: BagMatches, places: Ints) -> BagMatches:
+    return BagMatches(places[found.query], found.id, found.weight, found.tx, found.parts, found.schema)
 
 
 @dataclass(slots=True)
 class Sides:
-    left: Side
-    right: Side
+    left: JoinSide
+    right: JoinSide
     condition: Condition
     swapped: bool = False
 
@@ -124,8 +124,8 @@ class Sides:
             for each, places in ((relation.left, one), (relation.right, other))
         ]
         return cls(
-            Side(left, one, collations, safe, Bag(left, work, held[0]), null_aware),
-            Side(right, other, collations, safe, Bag(right, work, held[1]), null_aware),
+            JoinSide(left, one, collations, safe, Bag(left, work, held[0]), null_aware),
+            JoinSide(right, other, collations, safe, Bag(right, work, held[1]), null_aware),
             condition,
         )
 
@@ -138,10 +138,10 @@ class Sides:
         """The same state, seen from the right."""
         return Sides(self.right, self.left, self.condition, not self.swapped)
 
-    def pairs(self, asked: Batch, found: Found, *, of_right: bool = False) -> Pairs:
+    def pairs(self, asked: Batch, found: BagMatches, *, of_right: bool = False) -> Pairs:
         """`of_right`: the asking rows are the right side's."""
         return Pairs(asked, found, of_right != self.swapped)
 
-    def absorb(self, left: Keyed, right: Keyed) -> None:
+    def absorb(self, left: KeyedUpdates, right: KeyedUpdates) -> None:
         self.left.absorb(left)
         self.right.absorb(right)
