@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bench.traffic import TABLES, Traffic
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import EmissionBatch
+from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.rows.delta import Delta
 from headwater.model.limits import DEFAULT
 from headwater.plan.planner import Planned, plan

@@ -14,7 +14,8 @@ import numpy as np
 from bench.flowing import Flowing, opened
 from bench.reruns import Reruns
 from bench.traffic import AMOUNT_MAX, Traffic
-from headwater.engine.emissions.edits import EmissionBatch, read_emissions
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.model.emission import Diff, State, apply
 
 _ROWS, _LIMIT, _EVENTS = 10_000, 100, 300

@@ -12,8 +12,6 @@ MODULES_MAX, LINES_MAX, FUNCTION_LINES_MAX = 15, 400, 40
 LONG_FILES = {
     "dialects/postgres/bind/operators.py",
     "dialects/sqlite/operators.py",
-    "engine/dataflow.py",
-    "engine/windows/ordered.py",
     "gateway/hub/hub.py",
     "pipeline/cell/cell.py",
     "pipeline/pipeline.py",

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.emissions.edits import EmissionBatch, Outbox, decode, encode, read_emissions
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.outbox import EmissionBatch, Outbox
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.requeried.answers import Answers
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.value import Row

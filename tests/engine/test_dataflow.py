@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import EmissionBatch, decode, encode
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.model.change import Transaction
 from headwater.model.limits import Limits
 from headwater.model.schema import Table

@@ -18,7 +18,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import EmissionBatch, Entry, encode, read_emissions
+from headwater.engine.emissions.codec import encode
+from headwater.engine.emissions.index import Entry
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import decode, encode
+from headwater.engine.emissions.codec import decode, encode
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import encode
+from headwater.engine.emissions.codec import encode
 from headwater.engine.rows.delta import Delta
 from headwater.plan.planner import plan
 from tests.engine.test_work_relations import QUERIES, T, U, rows

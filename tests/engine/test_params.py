@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from headwater.engine.ranking.rank import LimitRange
-from headwater.engine.windows import params
-from headwater.engine.windows.params import NOBODY, InstanceIndex, Window
+from headwater.engine.windows import instance_index
+from headwater.engine.windows.instance_index import NOBODY, InstanceIndex
+from headwater.engine.windows.window import Window
 from headwater.model.encoding.keys import encode_row, hash_encoded
 from headwater.plan.template import Instance
 from tests.engine.world import FUZZ
@@ -37,7 +38,7 @@ def opened(all_of_them: InstanceIndex, key: bytes, id: int) -> Window:
 @pytest.mark.parametrize("hashed", [hash_encoded, poor])
 @pytest.mark.parametrize("seed", range(4 * FUZZ))
 def test_many_keys_at_once_are_found_as_one_by_one(hashed: Hash, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(params, "hash_encoded", hashed)
+    monkeypatch.setattr(instance_index, "hash_encoded", hashed)
     rng, all_of_them = random.Random(seed), InstanceIndex()
     windows: list[Window] = []
     for id in range(1, 900):

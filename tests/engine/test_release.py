@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import Entry
+from headwater.engine.emissions.index import Entry
 from headwater.model.limits import Limits
 from headwater.plan.planner import Planned, plan
 from tests.engine.test_spill import SQLS, TABLES, Rows, deltas, first_rows, transaction

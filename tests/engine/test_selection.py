@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import decode, encode
+from headwater.engine.emissions.codec import decode, encode
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import wanted
 from headwater.engine.ranges.segment_tree import Stabbing
 from headwater.engine.ranking.rank import LimitRange
 from headwater.engine.rows.work import Work
-from headwater.engine.windows.params import InstanceIndex, Window, encode_instance
+from headwater.engine.windows.instance_index import InstanceIndex, encode_instance
+from headwater.engine.windows.window import Window
 from headwater.model.change import Change, Transaction
 from headwater.model.encoding.keys import encode_row
 from headwater.model.schema import Column, Table

@@ -42,7 +42,7 @@ def defined() -> Dataflow:
 def held(flow: Dataflow) -> tuple[int, int, int]:
     """The bytes of rows that the sides of joins hold: each for all who hold it; each once; and of one side of those
     that hold the same."""
-    bags = [bag for derived in flow._derived.values() for bag in derived.bags() if bag.contents is not None]
+    bags = [bag for derived in flow._state.derived.values() for bag in derived.bags() if bag.contents is not None]
     buffers = [buffer for bag in bags for buffer in _buffers(bag)]
     apart = [buffer for bag in {bag.contents: bag for bag in bags}.values() for buffer in _buffers(bag)]
     return sum(size for _, size in buffers), sum(dict(buffers).values()), sum(dict(apart).values())

@@ -8,7 +8,7 @@ from bisect import insort
 import numpy as np
 import pytest
 
-from headwater.engine.windows.ordered import ranked_of
+from headwater.engine.subscriptions import ranked_of
 from headwater.engine.windows.template_program import Program
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import encode
+from headwater.engine.emissions.codec import encode
 from headwater.engine.operators.group import accumulators
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import read_emissions
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.windows.row_names import RowNames
 from headwater.engine.windows.visibility import before
 from headwater.model.change import Change, Transaction

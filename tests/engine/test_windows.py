@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.index import Entry
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.rows.conform import conform
-from headwater.engine.windows.params import partition_of
+from headwater.engine.windows.partition import partition_of
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result, State, apply
 from headwater.model.errors import Corrupt

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import EmissionBatch, Entry, read_emissions
+from headwater.engine.emissions.index import Entry
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.engine.dataflow import Dataflow
-from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.index import Entry
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff, Result

@@ -136,15 +136,15 @@ def test_what_all_have_left_is_let_go(tmp_path: Path, monkeypatch: pytest.Monkey
     works.write("INSERT INTO t SELECT value, value FROM json_each('[1, 2, 3, 4, 5]')")
     works.run()
     flow, budget = works.cells[0]._dataflow, works.hub._budget
-    [live] = flow._live.values()
-    assert len(flow._windows) == len(live.params.window_slots) == 200 and budget.bytes_held > 0
+    [live] = flow._state.active.values()
+    assert len(flow._state.windows) == len(live.instances.window_slots) == 200 and budget.bytes_held > 0
     works.hub.close(session)
     works.run()
     works.run()
     assert budget.bytes_held == 0 and not budget._held
     assert not works.hub._windows and not works.hub._by_instance and not works.hub._idle._heap
-    assert not flow._windows and not works.cells[0]._leases.before(10**9)
-    assert len(live.params.window_slots.records) == len(live.params.group_slots.records) == 1
+    assert not flow._state.windows and not works.cells[0]._leases.before(10**9)
+    assert len(live.instances.window_slots.records) == len(live.instances.group_slots.records) == 1
     works.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.emissions.edits import read_emissions
+from headwater.engine.emissions.reader import read_emissions
 from headwater.gateway.web import outbox, socket
 from headwater.gateway.web.threads import TOGETHER_MAX, Queue
 from headwater.model.limits import DEFAULT

@@ -198,7 +198,7 @@ def test_a_lease_that_was_not_renewed_runs_out_at_the_tick(works: Works) -> None
     works.crash()
     works.resume()
     works.run()
-    windows = works.cells[0]._dataflow._windows
+    windows = works.cells[0]._dataflow._state.windows
     assert set(windows) == {works.watched[kept].planned.instance.id, gone}
     works.pipeline._log.append(*encode_control(Tick(works.pipeline.boot)))
     works.run()
@@ -216,7 +216,7 @@ def test_a_cell_reads_its_partition_and_no_other(tmp_path: Path) -> None:
     works.write(*(f"INSERT INTO t VALUES ({id}, {id % 12})" for id in range(60)))
     works.run()
     works.check()
-    shares = [len(cell._dataflow._windows) for cell in works.cells]
+    shares = [len(cell._dataflow._state.windows) for cell in works.cells]
     assert sum(shares) == 12 and all(shares)
     works.close()
 

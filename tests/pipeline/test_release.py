@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.engine.checkpoint import Read, read_document
+from headwater.engine.checkpoint_document import CheckpointContents, read_document
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.model.limits import DEFAULT
@@ -47,7 +47,7 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield one
 
 
-def states(here: Place) -> list[tuple[Read, int]]:
+def states(here: Place) -> list[tuple[CheckpointContents, int]]:
     """What each cell holds now, and how many windows."""
     pipeline = here.server.pipeline
     offset = pipeline.log_offset - 1
@@ -58,11 +58,11 @@ def states(here: Place) -> list[tuple[Read, int]]:
     return [(one, _windows(pipeline.layout.state(number), one)) for number, one in enumerate(documents)]
 
 
-def _windows(directory: Path, document: Read) -> int:
+def _windows(directory: Path, document: CheckpointContents) -> int:
     return len(dict(Changelog(Work()).load(directory, document.windows)))
 
 
-def shape(states: list[tuple[Read, int]]) -> list[object]:
+def shape(states: list[tuple[CheckpointContents, int]]) -> list[object]:
     """Without the rows."""
     return [
         ([t.name for t in s.tables], [a[:2] for a in s.arrangements], list(s.derived), s.templates, windows)

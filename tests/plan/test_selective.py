@@ -19,7 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.emissions.edits import Outbox, decode, encode, read_emissions
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.outbox import Outbox
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.requeried.answers import Answers
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.engine.requeried.match_rows import packed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.emissions.edits import Outbox, read_emissions
+from headwater.engine.emissions.outbox import Outbox
+from headwater.engine.emissions.reader import read_emissions
 from headwater.engine.requeried.answers import Answers
 from headwater.model.emission import Diff, State, Swap, apply
 from headwater.protocol.swap import as_swap

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import decode
+from headwater.engine.emissions.codec import decode
 from headwater.log.segment import SegmentReader
 from headwater.model.value import Type, field_type, from_array, held_in
 from headwater.pipeline.data_dir.layout import Layout

@@ -240,12 +240,12 @@ def test_a_window_nobody_asked_for_in_time_is_ended_in_its_cell(make: Make) -> N
     works.pipeline.unsubscribe(planned.instance.id)
     works.pipeline.subscribe(planned)
     works.run()
-    assert works.cells[0]._dataflow._windows
+    assert works.cells[0]._dataflow._state.windows
     for instance in list(works.hub._idle):
         works.hub._idle.set(instance, 0.0)
     works.run()
     works.run()
-    assert not works.cells[0]._dataflow._windows and not works.hub._idle
+    assert not works.cells[0]._dataflow._state.windows and not works.hub._idle
 
 
 def test_a_plan_that_is_known_takes_no_number_that_planning_refuses() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwater.engine.emissions.edits import decode
+from headwater.engine.emissions.codec import decode
 from headwater.log.record import Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.limits import DEFAULT, Limits

@@ -1,193 +1,122 @@
-"""State on disk: runs as files, each written once, and one small document for all the rest."""
+"""The checkpoint: the state of a dataflow saved to files, and loaded again.
+
+Runs are files, each written once; one small document names them and holds the rest. What was emitted is not part of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
-import msgspec
-import numpy as np
-import pyarrow as pa
-
-from headwater.engine.operators.derived import SavedDerived
-from headwater.engine.state import run_file
-from headwater.engine.state.arrangement import Arrangement, ArrangementRun, compact
-from headwater.engine.state.spill import Inside, inside
-from headwater.engine.windows.params import Window
+from headwater.engine.activation import activate, define, new_derived
+from headwater.engine.checkpoint_document import (
+    SavedState,
+    SavedWindow,
+    pack_window,
+    read_document,
+    saved_state,
+    unpack_window,
+)
+from headwater.engine.dataflow_state import DataflowState
+from headwater.engine.state import arrangement_files, persistence
+from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.shared_contents import share_files
+from headwater.engine.state.spill import Inside, spill
+from headwater.engine.subscriptions import hydrate, open_window
+from headwater.engine.windows.row_names import NO_NAMES, RowNames
 from headwater.fs.atomic_write import sync_directory
-from headwater.model.schema import Column, Table
-from headwater.model.value import Type, pack_any, unpack_any
-from headwater.plan.template import Instance, Template
-
-_OURS = ("#hash", "#id", "#live")
-Place = tuple[str, tuple[str, ...]]
+from headwater.model.schema import Table
+from headwater.plan.planner import template_from_sql
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
-    """`files` are all files the state needs, by name; `document` is what `load` wants to see again."""
-
-    files: list[str]
-    document: bytes
-
-
-class _Live(Protocol):
-    template: Template
-    widths: Mapping[str, int]
+def save(state: DataflowState, directory: Path) -> SavedState:
+    """Writes the runs not yet written, and drops runs from memory until the rest is within the limit."""
+    files = {place: arrangement_files.save(each, directory) for place, each in state.arrangements.items()}
+    derived = {name: each.save(directory) for name, each in state.derived.items()}
+    counts = _save_counts(state, directory)
+    windows, answers = _save_windows(state, directory), state.answers.save(directory)
+    share_files(bag for each in state.derived.values() for bag in each.bags())
+    spill(runs_inside(state, directory), state.limits.state_bytes_max)
+    return saved_state(state.tables, files, derived, counts, (windows, answers), state.active.values())
 
 
-class _ColumnDocument(msgspec.Struct, array_like=True):
-    name: str
-    type: Type
-    declared: str
-    collation: str
-    nullable: bool
-    default: bytes | None  # packed
+def _save_windows(state: DataflowState, directory: Path) -> list[str]:
+    """Writes only the windows that opened, ended or changed since the last time."""
+
+    def packed(instance_id: int) -> bytes | None:
+        window = state.windows.get(instance_id)
+        return None if window is None else pack_window(window)
+
+    for active in state.active.values():
+        state.saved_windows.note(*active.instances.take_unsaved())
+    return state.saved_windows.save(packed, directory)
 
 
-class _TableDocument(msgspec.Struct, array_like=True):
-    name: str
-    columns: list[_ColumnDocument]
-    key: tuple[str, ...]
-    schema_id: int
-    dialect: str = "sqlite"
-
-
-class _WindowDocument(msgspec.Struct, array_like=True):
-    id: int
-    template: str
-    values: tuple[bytes | None, ...]  # packed
-    limit: int | None
-    offset: int
-    seq: int
-    prev: int
-    names: dict[int, int]
-
-
-class _CheckpointDocument(msgspec.Struct):
-    tables: list[_TableDocument]
-    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
-    derived: dict[str, bytes]
-    counts: dict[str, list[str]]
-    templates: list[tuple[str, Mapping[str, int]]]
-    windows: list[str]
-    answers: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class SavedWindow:
-    instance: Instance
-    seq: int
-    prev: int
-    names: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A document as `load` needs it. `counts` are the files that say how often each row of a key-less table is there. A
-    template is its text, and how many columns the tables of its relation had. `windows` and `answers` are files of
-    changelogs."""
-
-    tables: list[Table]
-    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
-    derived: dict[str, bytes]
-    counts: dict[str, list[str]]
-    templates: list[tuple[str, Mapping[str, int]]]
-    windows: list[str]
-    answers: list[str]
-
-
-def saved_state(
-    tables: Mapping[str, Table],
-    files: Mapping[Place, list[str]],
-    derived: Mapping[str, SavedDerived],
-    counts: Mapping[str, list[str]],
-    changelogs: tuple[list[str], list[str]],
-    lives: Iterable[_Live],
-) -> SavedState:
-    """`changelogs`: the files of the windows, and of those that the origin answers."""
-    document = _CheckpointDocument(
-        [_table_document(table) for table in tables.values()],
-        [(table, keys, names) for (table, keys), names in files.items()],
-        {name: one.document for name, one in derived.items()},
-        dict(counts),
-        [(live.template.sql, live.widths) for live in lives],
-        *changelogs,
-    )
-    every = [*files.values(), *(one.files for one in derived.values()), *counts.values(), *changelogs]
-    return SavedState([name for names in every for name in names], msgspec.msgpack.encode(document))
-
-
-def _table_document(table: Table) -> _TableDocument:
-    columns = [_ColumnDocument(c.name, c.type, c.declared, c.collation, c.nullable, c.filler) for c in table.columns]
-    return _TableDocument(table.name, columns, table.key, table.schema_id, table.dialect)
-
-
-def pack_window(window: Window) -> bytes:
-    one = window.instance
-    packed = tuple(pack_any(value) for value in one.values)
-    names = window.names.kept
-    return msgspec.msgpack.encode(
-        _WindowDocument(one.id, one.template, packed, one.limit, one.offset, window.seq, window.prev, names)
-    )
-
-
-def unpack_window(packed: bytes) -> SavedWindow:
-    read = msgspec.msgpack.decode(packed, type=_WindowDocument)
-    values = tuple(unpack_any(value) for value in read.values)
-    instance = Instance(read.id, read.template, values, read.limit, read.offset)
-    return SavedWindow(instance, read.seq, read.prev, read.names)
-
-
-def read_document(document: bytes) -> Read:
-    read = msgspec.msgpack.decode(document, type=_CheckpointDocument)
-    return Read(
-        [_table(table) for table in read.tables],
-        read.arrangements,
-        read.derived,
-        read.counts,
-        read.templates,
-        read.windows,
-        read.answers,
-    )
-
-
-def _table(read: _TableDocument) -> Table:
-    columns = tuple(Column(c.name, c.type, c.declared, c.collation, c.nullable, c.default) for c in read.columns)
-    return Table(read.name, columns, read.key, read.schema_id, read.dialect)
-
-
-def save_runs(arrangement: Arrangement, directory: Path) -> list[str]:
-    """The names of an arrangement's runs, oldest first, each durable."""
-    arrangement.settle()
-    unsaved = [run for run in arrangement.runs if run.file is None]
-    for run in unsaved:
-        run.file = run_file.write(_batch_of(run), directory)
+def _save_counts(state: DataflowState, directory: Path) -> dict[str, list[str]]:
+    """The files that count the rows of tables without a key."""
+    unsaved = any(run.file is None for each in state.multisets.values() for run in each.tally.runs)
+    counts = {name: persistence.save(each.tally, directory) for name, each in state.multisets.items()}
     if unsaved:
         sync_directory(directory)
-    return [run.file for run in arrangement.runs if run.file is not None]
+    return counts
 
 
-def _batch_of(run: ArrangementRun) -> pa.RecordBatch:
-    """Whether an entry lives is told in whole bytes: they need not be copied when they are read."""
-    ours = [pa.array(run.hash), pa.array(run.id), pa.array(run.live.view(np.uint8))]
-    names = pa.schema([pa.field(name, array.type) for name, array in zip(_OURS, ours, strict=True)])
-    return pa.RecordBatch.from_arrays([*ours, *run.rows.columns], schema=pa.schema([*names, *run.rows.schema]))
+def runs_inside(state: DataflowState, directory: Path) -> Iterator[Inside]:
+    """The runs that were saved and are still in memory."""
+    for arrangement in state.arrangements.values():
+        yield from arrangement_files.runs_inside(arrangement, directory)
+    for derived in state.derived.values():
+        yield from derived.inside(directory)
+    for multiset in state.multisets.values():
+        yield from persistence.runs_inside(multiset.tally, directory)
 
 
-def load_runs(directory: Path, files: Iterable[str], table: Table) -> list[ArrangementRun]:
-    return [_load(directory / name, table) for name in files]
+def load(state: DataflowState, directory: Path, document: bytes) -> None:
+    """Into a state that is still empty. Windows are read from the arrangements; nothing is emitted."""
+    saved = read_document(document)
+    for table in saved.tables:
+        define(state, table)
+    for table_name, keys, files in saved.arrangements:
+        table = state.schemas[table_name].table
+        runs = arrangement_files.load(directory, files, table)
+        arrangement = Arrangement(table, keys, state.counters, state.limits.run_rows_min, runs)
+        state.arrangements[table_name, keys] = arrangement
+    for name, counts in saved.counts.items():
+        multiset = state.multisets[name] = state.new_multiset()
+        persistence.restore(multiset.tally, directory, counts)
+    for sql, widths in saved.templates:
+        _reactivate(state, sql, widths, directory, saved.derived)
+    for _, packed in state.saved_windows.load(directory, saved.windows):
+        _reopen(state, unpack_window(packed))
+    _hydrate_unordered(state)
+    state.answers.load(directory, saved.answers)
 
 
-def runs_inside(arrangement: Arrangement, directory: Path) -> Iterator[Inside]:
-    """Those in memory. All of them must have been saved."""
-    return inside(arrangement.runs, lambda name: _load(directory / name, arrangement.table))
+def _reactivate(
+    state: DataflowState, sql: str, widths: Mapping[str, int], directory: Path, derived: Mapping[str, bytes]
+) -> None:
+    """Binds a template to its tables as they were: without a key, all columns of a row are its identity."""
+    template = template_from_sql(sql, {name: _narrow(table, widths) for name, table in state.tables.items()})
+    if template.table in derived and template.table not in state.derived:
+        state.derived[template.table] = restored = new_derived(state, template)
+        restored.restore(directory, derived[template.table])
+    activate(state, template, None, widths)
 
 
-def _load(path: Path, table: Table) -> ArrangementRun:
-    batch = run_file.read(path)
-    hash, id, live = (np.asarray(batch.column(n)) for n in range(len(_OURS)))
-    rows = pa.RecordBatch.from_arrays(batch.columns[len(_OURS) :], schema=table.arrow)
-    return ArrangementRun(compact(hash), id, live.view(np.bool_), rows, path.name, mapped=True)
+def _narrow(table: Table, widths: Mapping[str, int]) -> Table:
+    return replace(table, columns=table.columns[: widths.get(table.name)])
+
+
+def _reopen(state: DataflowState, saved: SavedWindow) -> None:
+    window = open_window(state, state.active[saved.instance.template], saved.instance, saved.seq, saved.prev)
+    window.names = RowNames(saved.names) if saved.names else NO_NAMES
+    window.group.note()
+    window.slots.records["unsaved"][window.slot] = False
+
+
+def _hydrate_unordered(state: DataflowState) -> None:
+    for active in state.active.values():
+        for group in active.instances.groups.values():
+            if group.ranked is None:
+                hydrate(state, active, group)

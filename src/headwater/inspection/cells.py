@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.engine.checkpoint import Read, read_document, unpack_window
+from headwater.engine.checkpoint_document import CheckpointContents, read_document, unpack_window
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.state.run_file import is_whole
@@ -100,7 +100,7 @@ def _manifest_report(manifest: Manifest, state: Path, damage: DamageList) -> Man
 
 def _read_state(report: CellReport, manifest: Manifest, state: Path, damage: DamageList) -> None:
     with damage.of(state.parent / f"manifest-{manifest.number}"):
-        document: Read = read_document(manifest.state)
+        document: CheckpointContents = read_document(manifest.state)
         report.tables = sorted(table.name for table in document.tables)
         report.templates = [sql for sql, _ in document.templates]
         report.windows = [_window(packed) for packed in _values(state, document.windows)]

@@ -17,7 +17,7 @@ import msgspec
 
 from headwater.engine.operators.join.pair_bound import pairs_at_most
 from headwater.engine.requeried.keyed_rows import keys_of
-from headwater.engine.windows.params import home_of, partition_of
+from headwater.engine.windows.partition import home_of, partition_of
 from headwater.log.record import FIRST_OFFSET, Kind
 from headwater.log.segment import SegmentWriter
 from headwater.model.change import Transaction

@@ -8,62 +8,22 @@ new_hash. An emission with no edits is an empty result, an error or a close. It 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.emissions.index import Entry as Entry
-from headwater.engine.emissions.index import Index, PackedIndex, pack, unpack
-from headwater.engine.emissions.index import Kind as Kind
+from headwater.engine.emissions.block import NOWHERE, RESULT, Block
+from headwater.engine.rows.arrays import Int64s, Ints
 from headwater.engine.rows.conform import repacked
-from headwater.model.emission import Diff, Fields, Result, RowChange
-from headwater.model.encoding.keys import Uint64s, hash_hex
-from headwater.model.value import COUNTED, FewRows, Type, Value, field_type, from_array
+from headwater.model.value import COUNTED, FewRows, Type
 from headwater.model.value import field as typed_field
 
-RESULT, INSERT, UPDATE, DELETE = 0, 1, 2, 3
-NOWHERE = -1  # no row, no place: NULL in Arrow
-_FIXED = 7
 _FEW = 16  # edits, below which Python beats the set-up of Arrow and numpy
-_NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
-
-Int64s = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class EmissionBatch:
-    """Sorted by tx, then instance."""
-
-    index: Index
-    edits: dict[str, pa.RecordBatch]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Edits of one template, as arrays: `old` and `new` are places in `pool`, the projected rows."""
-
-    instance: Int64s
-    tx: Int64s
-    kind: npt.NDArray[np.int8]
-    old_hash: Uint64s
-    new_hash: Uint64s
-    old_index: Int64s
-    index: Int64s
-    old: Int64s
-    new: Int64s
-    pool: pa.RecordBatch
-    types: tuple[Type, ...]
-
-    def __len__(self) -> int:
-        return len(self.instance)
 
 
 @lru_cache(maxsize=4096)
@@ -81,26 +41,7 @@ def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
     return pa.schema([*fixed, *rows])
 
 
-@dataclass(slots=True)
-class Outbox:
-    """What was emitted since the last take: one by one, or many at once."""
-
-    index: list[Entry] = field(default_factory=list)
-    many: list[Index] = field(default_factory=list)
-    whole: set[tuple[int, int]] = field(default_factory=set)  # (instance, tx) of the results in it
-    blocks: dict[str, list[Block]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, template: str, block: Block) -> None:
-        if len(block):
-            self.blocks[template].append(block)
-
-    def take(self) -> EmissionBatch:
-        index, blocks = Index.together([*self.many, Index.of(self.index)]), self.blocks
-        self.index, self.many, self.whole, self.blocks = [], [], set(), defaultdict(list)
-        return EmissionBatch(index, {template: _batch(parts) for template, parts in sorted(blocks.items()) if parts})
-
-
-def _batch(blocks: Sequence[Block]) -> pa.RecordBatch:
+def edits_of(blocks: Sequence[Block]) -> pa.RecordBatch:
     """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
     types = _widest([block.types for block in blocks])
     alike = [_whole(list(part)) for _, part in groupby(blocks, key=lambda block: block.types)]
@@ -215,10 +156,10 @@ def _rising(places: npt.NDArray[np.integer]) -> bool:
 def _image(pool: pa.RecordBatch, side: Int64s) -> pa.RecordBatch:
     if len(side) == pool.num_rows and _rising(side):
         return pool
-    return pool.take(_nullable(side)) if (side >= 0).any() else _nowhere(pool.schema, len(side))
+    return pool.take(_nullable(side)) if (side >= 0).any() else null_rows(pool.schema, len(side))
 
 
-def _nowhere(schema: pa.Schema, count: int) -> pa.RecordBatch:
+def null_rows(schema: pa.Schema, count: int) -> pa.RecordBatch:
     """Rows of NULLs. All their columns are the same zeros, for which a large first result needs no room."""
     valid, zeros, no_bytes = (
         pa.py_buffer(bytes(count // 8 + 1)),
@@ -242,7 +183,7 @@ def _nullable(places: Int64s) -> pa.Array:
     return pa.array(np.where(nowhere, 0, places), mask=nowhere) if nowhere.any() else pa.array(places)
 
 
-def _canonical(tx: Int64s, instance: Int64s, *keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+def _canonical(tx: Int64s, instance: Int64s, *keys: npt.NDArray[np.generic]) -> Ints:
     """The further keys are asked only where an emission has several edits."""
     if len(tx) < 2:
         return np.zeros(len(tx), np.intp)
@@ -256,127 +197,3 @@ def _sorted(batch: pa.RecordBatch) -> pa.RecordBatch:
     old_index, index = (np.asarray(batch.column(n).fill_null(NOWHERE)) for n in (5, 6))
     order = _canonical(tx, instance, kind == RESULT, old_index, index, old_hash, new_hash)
     return batch if (order == np.arange(len(order))).all() else batch.take(pa.array(order))
-
-
-def read_emissions(
-    index: Iterable[Entry],
-    edits: pa.RecordBatch | None,
-    names: Sequence[str],
-    position: Callable[[int], int],
-    gen: int = 0,
-) -> list[Result | Diff]:
-    """The results and diffs of one template as the model knows them, in the order of `index`.
-
-    `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
-    """
-    read = _EmissionReader(edits, tuple(names), position, gen)
-    return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
-
-
-class _EmissionReader:
-    def __init__(
-        self, edits: pa.RecordBatch | None, names: tuple[str, ...], position: Callable[[int], int], gen: int
-    ) -> None:
-        self._names, self._position, self._gen = names, position, gen
-        self._places: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
-        if edits is None:
-            return
-        fixed = [edits.column(n).to_pylist() for n in range(_FIXED)]
-        self._fixed = list(zip(*fixed, strict=True))
-        for place, (instance, tx, kind, *_) in enumerate(self._fixed):
-            self._places[instance, tx, kind == RESULT].append(place)
-        count = len(names)
-        updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
-        self._old = _rows(edits, _FIXED, _FIXED + count, names) if updates else []
-        self._new = _rows(edits, _FIXED + count, _FIXED + 2 * count, names)
-
-    def emission(self, entry: Entry) -> Result | Diff:
-        whole = entry.kind == "result"
-        places = self._places[entry.instance, entry.tx, whole]
-        head = (entry.tx, entry.prev, self._gen, self._position(entry.tx))
-        if not whole:
-            return Diff(*head, tuple(self._change(place) for place in places))
-        hashes = tuple(hash_hex(self._fixed[place][4]) for place in places)
-        return Result(*head, tuple(self._new[place] for place in places), hashes, self._names)
-
-    def _change(self, place: int) -> RowChange:
-        _, _, kind, old_hash, new_hash, old_index, index = self._fixed[place]
-        return RowChange(
-            _NAMES[kind],
-            self._old[place] if old_hash else None,
-            self._new[place] if new_hash else None,
-            hash_hex(old_hash) if old_hash else None,
-            hash_hex(new_hash) if new_hash else None,
-            index,
-            old_index,
-        )
-
-
-def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -> list[Fields]:
-    columns: list[list[Value]] = [
-        from_array(edits.column(n), field_type(edits.schema.field(n))) for n in range(start, end)
-    ]
-    if not columns:
-        return [{}] * edits.num_rows
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-class _Header(msgspec.Struct, array_like=True):
-    index: PackedIndex
-    sections: list[tuple[str, int, int]]  # template, bytes of its schema, bytes of its batch
-
-
-_HEADER = msgspec.msgpack.Decoder(_Header)
-
-
-def encode(emitted: EmissionBatch) -> bytes:
-    """The payload of a diff record: header length, header, then schema and batch of each template."""
-    batches = map(_without_old, emitted.edits.values())
-    bodies = [(_schema_bytes(batch.schema), batch.serialize().to_pybytes()) for batch in batches]
-    sections = [
-        (template, len(schema), len(body)) for template, (schema, body) in zip(emitted.edits, bodies, strict=True)
-    ]
-    header = msgspec.msgpack.encode(_Header(pack(emitted.index), sections))
-    return b"".join([len(header).to_bytes(4, "little"), header, *(part for body in bodies for part in body)])
-
-
-def decode(payload: bytes | memoryview) -> EmissionBatch:
-    view = memoryview(payload)
-    start = 4 + int.from_bytes(view[:4], "little")
-    header = _HEADER.decode(view[4:start])
-    edits: dict[str, pa.RecordBatch] = {}
-    for template, schema_bytes, body_bytes in header.sections:
-        body = start + schema_bytes
-        schema = _schema(bytes(view[start:body]))
-        start = body + body_bytes
-        edits[template] = _with_old(pa.ipc.read_record_batch(pa.py_buffer(view[body:start]), schema))
-    return EmissionBatch(unpack(header.index), edits)
-
-
-def _without_old(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """First results have no rows of before: those are not written."""
-    first, count = batch.schema.get_field_index("old.0"), batch.num_columns
-    if first < 0 or batch.num_rows <= _FEW or not (np.asarray(batch.column("kind")) == RESULT).all():
-        return batch
-    return batch.select([*range(first), *range(first + (count - first) // 2, count)])
-
-
-def _with_old(batch: pa.RecordBatch) -> pa.RecordBatch:
-    first = batch.schema.get_field_index("new.0")
-    if first < 0 or batch.schema.names[first - 1] != "index":
-        return batch
-    new = [batch.schema.field(n) for n in range(first, batch.num_columns)]
-    old = pa.schema([field.with_name(field.name.replace("new", "old")) for field in new])
-    schema = pa.schema([*(batch.schema.field(n) for n in range(first)), *old, *new])
-    columns = [*batch.columns[:first], *_nowhere(old, batch.num_rows).columns, *batch.columns[first:]]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _schema_bytes(schema: pa.Schema) -> bytes:
-    raw: bytes = schema.serialize().to_pybytes()
-    return raw
-
-
-@lru_cache(maxsize=4096)
-def _schema(raw: bytes) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(raw))

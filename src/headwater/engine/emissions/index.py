@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, get_args, overload
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from headwater.engine.rows.arrays import Int64s
+
 Kind = Literal["result", "diff", "error", "closed", "lost"]
 Ending = Literal["closed", "lost"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)

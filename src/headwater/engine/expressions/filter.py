@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.expressions.evaluator import FEW_ROWS, Expressions
+from headwater.engine.rows.arrays import Bools
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Case, Const, Expr
@@ -18,7 +18,7 @@ from headwater.sql.ir.expr import Case, Const, Expr
 class Filtered:
     """`passed` is None where every row did. A failed row did not pass."""
 
-    passed: npt.NDArray[np.bool_] | None
+    passed: Bools | None
     failed: dict[int, str]
 
 

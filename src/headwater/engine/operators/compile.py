@@ -17,7 +17,8 @@ from headwater.engine.operators.operator import Operator
 from headwater.engine.operators.sets import distinct, set_operator
 from headwater.engine.operators.stateless import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
 from headwater.engine.operators.top import TopOperator
-from headwater.engine.rows.batch import Batch, Int64s, nothing
+from headwater.engine.rows.arrays import Int64s
+from headwater.engine.rows.batch import Batch, nothing
 from headwater.engine.rows.work import Work
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table

@@ -19,7 +19,8 @@ from headwater.engine.operators.group.group import FIRST_TX
 from headwater.engine.operators.identity_columns import identity_of
 from headwater.engine.operators.lineage import lineage_of
 from headwater.engine.operators.output import Renames, Root
-from headwater.engine.rows.batch import Batch, Int64s, same, table_of
+from headwater.engine.rows.arrays import Int64s, same
+from headwater.engine.rows.batch import Batch, table_of
 from headwater.engine.rows.conform import TableSchema, conform
 from headwater.engine.rows.delta import Delta, merge
 from headwater.engine.rows.work import Work

@@ -1,7 +1,7 @@
 """Failures: rows that the origin would raise an error for, what is known of them, and when they come and go.
 
 While such a row is there, whoever asks for values that it may have has no right answer, as the origin has none. It
-never says who asks: that is `engine/windows/failures.py`.
+never says who asks: that is `engine/windows/affected_groups.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.lineage import Lineage, Traced
-from headwater.engine.rows.batch import Batch, Int64s
+from headwater.engine.rows.arrays import Int64s
+from headwater.engine.rows.batch import Batch
 from headwater.model.encoding.keys import encode_columns
 from headwater.model.limits import DEFAULT
 from headwater.model.value import field_type

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.identity_columns import Identity
-from headwater.engine.rows.batch import Batch, Bools, Int64s
+from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.batch import Batch
 from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table

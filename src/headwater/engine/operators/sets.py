@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.stateless import UnionAllOperator
-from headwater.engine.rows.batch import Batch, Int64s, identified, nothing, table_of, together
+from headwater.engine.rows.arrays import Int64s
+from headwater.engine.rows.batch import Batch, identified, nothing, table_of, together
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag

@@ -10,7 +10,8 @@ import pyarrow as pa
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import RowFilter
 from headwater.engine.operators.failures import Failures
-from headwater.engine.rows.batch import Batch, Int64s, identified, nothing, table_of, together
+from headwater.engine.rows.arrays import Int64s
+from headwater.engine.rows.batch import Batch, identified, nothing, table_of, together
 from headwater.engine.rows.conform import repacked
 from headwater.engine.state.persistence import State
 from headwater.model.schema import Table

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
-from headwater.engine.rows.batch import Batch, at_once, firsts, nothing, together
+from headwater.engine.rows.arrays import at_once, firsts
+from headwater.engine.rows.batch import Batch, nothing, together
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart, OrderedKeysRun, Times

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from headwater.engine.ranges.ranges import Span, Wanted, encoded_column, selected_columns, within
 from headwater.engine.ranges.segment_tree import Stabbing
+from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.work import Work
 from headwater.model.schema import Table
 from headwater.plan.template import Template
 
-Int64s = npt.NDArray[np.int64]
 Pairs = tuple[Int64s, Int64s]  # row and slot, by row and then slot
 _FEW = 64  # pairs looked at one by one: below it Python beats the set-up of the vectorised form
 _FEW_GROUPS = 4  # so many each look at a whole batch

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
+from headwater.engine.rows.arrays import Bools
 from headwater.model.encoding.keys import encode_columns, encode_value, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, type_of
@@ -26,7 +26,6 @@ from headwater.plan.template import Instance, Selector, Template
 from headwater.sql.ir.conjunction import chain
 from headwater.sql.ir.expr import Call, ColumnRef, Const
 
-Bools = npt.NDArray[np.bool_]
 Span = tuple[bytes, bytes]  # from here on, up to there
 Spans = tuple[Span, ...]  # in their order
 

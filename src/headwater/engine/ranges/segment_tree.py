@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.engine.ranges.ranges import Span
+from headwater.engine.rows.arrays import Int64s
 
-Int64s = npt.NDArray[np.int64]
 NOTHING = np.zeros(0, np.int64)
 _BYTES_MAX = 64
 

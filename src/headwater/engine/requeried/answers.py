@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Entry, Outbox
-from headwater.engine.emissions.index import Ending
+from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Edit, block_of
+from headwater.engine.emissions.index import Ending, Entry
+from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import longest_rising
 from headwater.engine.requeried.keyed_rows import KeyedRows, Keys, Part, Turned
 from headwater.engine.requeried.match_rows import Renamed
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
-from headwater.engine.windows.ordered import Edit, block_of
 from headwater.engine.windows.row_names import RowNames
 from headwater.model.encoding.keys import hash_encoded
 from headwater.model.encoding.tagged_bytes import storable, stored

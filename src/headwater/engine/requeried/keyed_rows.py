@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.engine.emissions.edits import NOWHERE
+from headwater.engine.emissions.block import NOWHERE
 from headwater.engine.ranking.rank import LimitRange, Ranked, Touch, move, reframe
 from headwater.engine.requeried.match_rows import Identity, Renamed, packed, partners
 from headwater.engine.windows.row_names import RowNames

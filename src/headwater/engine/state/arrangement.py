@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.engine.rows.arrays import Bools, Ints
 from headwater.engine.rows.conform import conform
 from headwater.engine.rows.work import Work
 from headwater.engine.state.run_file import held
@@ -22,8 +22,6 @@ from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, has
 from headwater.model.schema import Table
 from headwater.model.value import Type
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.intp]
 _MANY = 4096
 
 

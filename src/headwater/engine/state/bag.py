@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.rows.batch import Batch, Bools, Int64s, Ints, at_once, firsts, nothing, picked, same
+from headwater.engine.rows.arrays import Bools, Int64s, Ints, at_once, firsts, picked, same
+from headwater.engine.rows.batch import Batch, nothing
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.rows.batch import firsts
+from headwater.engine.rows.arrays import firsts
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import due
 from headwater.engine.state.spill import Inside

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.rows.batch import Int64s, Ints
+from headwater.engine.rows.arrays import Int64s, Ints
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.rows.batch import same
+from headwater.engine.rows.arrays import same
 from headwater.engine.state import run_file
 from headwater.engine.state.bag import Bag, BagRun
 from headwater.engine.state.object_cache import ObjectCache, ObjectRun

@@ -7,11 +7,10 @@ faster than comparing does. It never relies on it: what the upper half leaves ou
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from headwater.engine.rows.arrays import Ints
 from headwater.model.encoding.keys import Uint64s
 
-Ints = npt.NDArray[np.intp]
 _COMPARED_MAX = 2048  # up to so many, comparing is as fast
 _WRONG_SHARE = 1000  # one in so many out of order, and it is not worth putting right
 

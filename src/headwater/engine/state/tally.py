@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.engine.rows.batch import Bools, Int64s, firsts
+from headwater.engine.rows.arrays import Bools, Int64s, firsts
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held

@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.state.arrangement import Arrangement, Bools, Gathered
+from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.state.arrangement import Arrangement, Gathered
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.params import WindowGroup
-from headwater.engine.windows.row_identity import Int64s, key_hashes
+from headwater.engine.windows.row_identity import key_hashes
+from headwater.engine.windows.window import WindowGroup
 from headwater.model.schema import Table
 from headwater.model.value import Row, to_array
 from headwater.plan.template import Template

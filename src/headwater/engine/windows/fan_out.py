@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.windows.pairs import ABSENT, Changes
 from headwater.engine.windows.template_program import Projection
-
-Int64s = npt.NDArray[np.int64]
 
 
 def spread(changes: Changes, seen: Projection, row: Int64s, group: Int64s) -> tuple[Changes, Projection]:
@@ -36,7 +34,7 @@ def spread(changes: Changes, seen: Projection, row: Int64s, group: Int64s) -> tu
     return copied, _copied(seen, row)
 
 
-def _changes_of(changes: Changes, rows: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def _changes_of(changes: Changes, rows: int) -> tuple[Int64s, Bools]:
     """Of each row the change it is part of, and whether it came with it."""
     change, came = np.full(rows, ABSENT, np.int64), np.zeros(rows, np.bool_)
     for side in (changes.old, changes.new):

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwater.engine.rows.arrays import Int64s
 from headwater.engine.windows.pairs import ABSENT, Changes
-from headwater.engine.windows.row_identity import Int64s
 from headwater.engine.windows.visibility import Look
 
 Sight = tuple[int, int, Look]  # in which transaction, in which group, how

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
-from headwater.engine.windows.row_identity import Identified, Int64s, Multiset, identify_keyed, identify_multiset
+from headwater.engine.windows.row_identity import Identified, Multiset, identify_keyed, identify_multiset
 from headwater.model.encoding.keys import Uint64s
 
 ABSENT = -1

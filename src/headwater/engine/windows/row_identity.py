@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from headwater.engine.rows.arrays import Bools, Int8s, Int64s
 from headwater.engine.rows.work import Work
 from headwater.engine.state.tally import Tally
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
@@ -25,7 +25,6 @@ from headwater.model.schema import Table
 from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, from_array, pack_any, to_array
 
-Int64s = npt.NDArray[np.int64]
 _LOOSE = frozenset({Type.REAL, Type.ANY, Type.NUMERIC, Type.INTERVAL})
 
 
@@ -97,7 +96,7 @@ class Multiset:
         after = np.fromiter(counts.now.values(), np.int64, len(keys))
         self.tally.add(keys, (after - before).reshape(-1, 1))
 
-    def follow(self, row_hashes: Uint64s, live: npt.NDArray[np.bool_]) -> Uint64s:
+    def follow(self, row_hashes: Uint64s, live: Bools) -> Uint64s:
         """Rows that come and go, one after the other."""
         pairs = zip(row_hashes.tolist(), live.tolist(), strict=True)
         with self.counting(row_hashes) as counts:
@@ -135,17 +134,15 @@ class Identified:
     place: Int64s
     id: Uint64s
     name: Uint64s
-    sign: npt.NDArray[np.int8]
+    sign: Int8s
 
 
-def identify_keyed(table: Table, rows: pa.RecordBatch, diff: npt.NDArray[np.int8]) -> Identified:
+def identify_keyed(table: Table, rows: pa.RecordBatch, diff: Int8s) -> Identified:
     id = key_hashes(table, rows)
     return Identified(np.arange(rows.num_rows), id, id, diff)
 
 
-def identify_multiset(
-    table: Table, rows: pa.RecordBatch, tx: Int64s, diff: npt.NDArray[np.int8], multiset: Multiset
-) -> Identified:
+def identify_multiset(table: Table, rows: pa.RecordBatch, tx: Int64s, diff: Int8s, multiset: Multiset) -> Identified:
     """Per transaction the net of each row, spread over ordinals; what cancels is left out."""
     hashes = row_hashes(table, rows)
     exact, plain = hashes.exact.tolist(), hashes.plain.tolist()

@@ -10,7 +10,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,13 +17,13 @@ from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import RowFilter
 from headwater.engine.expressions.project import RowProjector
 from headwater.engine.ranking.sort_keys import packed
+from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
 from headwater.model.value import Type, held_in
 from headwater.plan.template import Template
 from headwater.sql.ir.expr import ColumnRef
 
-Int64s = npt.NDArray[np.int64]
 _FEW_ROWS, _MANY_ROWS = 16, 1024
 
 
@@ -116,7 +115,7 @@ def identity_of(sort_key: bytes) -> int:
     return int.from_bytes(sort_key[-8:], "big")
 
 
-def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> npt.NDArray[np.bool_]:
+def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> Bools:
     """For each pair of places whether any column looks different; NULL equals NULL, and -0.0 is not 0.0."""
     out = np.zeros(len(a), np.bool_)
     if not len(a):
@@ -142,8 +141,8 @@ def _bits(column: pa.Array) -> pa.Array:
     return column.view(pa.int64()) if column.type == pa.float64() else column
 
 
-def _differ(x: pa.Array, y: pa.Array) -> npt.NDArray[np.bool_]:
+def _differ(x: pa.Array, y: pa.Array) -> Bools:
     one_null = np.asarray(x.is_null()) != np.asarray(y.is_null())
     unequal = np.asarray(pc.not_equal(x, y).fill_null(False))
-    differs: npt.NDArray[np.bool_] = one_null | unequal
+    differs: Bools = one_null | unequal
     return differs

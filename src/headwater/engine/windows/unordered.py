@@ -1,6 +1,6 @@
 """Unordered windows, a whole step at once: with no order and no frame the diff of a window is the diff of its rows.
 
-Used where no window is in error or near a limit; `replay.py` gives the same emissions one transaction at a time.
+Used where no window is in error or near a limit. `ordered/replay.py` emits the same, one transaction at a time.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from headwater.engine.emissions.edits import DELETE, INSERT, NOWHERE, UPDATE, Block, Outbox
+from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Block
 from headwater.engine.emissions.index import Entry, Index
+from headwater.engine.emissions.outbox import Outbox
+from headwater.engine.rows.arrays import Int64s
+from headwater.engine.windows.instance_index import FEW, InstanceIndex, RowGroups
 from headwater.engine.windows.pairs import Changes
-from headwater.engine.windows.params import FEW, SEVERAL, InstanceIndex, RowGroups
 from headwater.engine.windows.slot_array import Slots
 from headwater.engine.windows.template_program import Program, Projection, differ
 from headwater.engine.windows.visibility import may_look_as_before
-
-Int64s = npt.NDArray[np.int64]
+from headwater.engine.windows.window import SEVERAL
 
 
 def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> bool:
@@ -40,14 +40,14 @@ def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projecti
     emission = (changes.tx[at], group)
     if program.hidden and may_look_as_before(seen.pool, program.types, emission, (old, new), alike):
         return False
-    _resize(joined.params, old_group[deleted], -1)
-    _resize(joined.params, new_group[inserted], 1)
-    window, spread = _spread(joined.params, group)
+    _resize(joined.instances, old_group[deleted], -1)
+    _resize(joined.instances, new_group[inserted], 1)
+    window, spread = _spread(joined.instances, group)
     at, old, new, kind = at[spread], old[spread], new[spread], kind[spread]
     nowhere = np.full(len(at), NOWHERE, np.int64)
     old_hash = np.where(old < 0, np.uint64(0), changes.id[changes.old[at]])
     new_hash = np.where(new < 0, np.uint64(0), changes.id[changes.new[at]])
-    template, slots, tx = program.template.id, joined.params.window_slots, changes.tx[at]
+    template, slots, tx = program.template.id, joined.instances.window_slots, changes.tx[at]
     instance = slots.records["instance"][window]
     block = Block(instance, tx, kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types)
     if len(tx) <= FEW:
@@ -72,18 +72,18 @@ def _changed(changes: Changes, seen: Projection, at: Int64s, old: Int64s, new: I
     return at[changed], np.flatnonzero(~differs[changed])
 
 
-def _resize(params: InstanceIndex, groups: Int64s, by: int) -> None:
+def _resize(instances: InstanceIndex, groups: Int64s, by: int) -> None:
     if len(groups):
-        np.add.at(params.group_slots.records["size"], groups, by)
+        np.add.at(instances.group_slots.records["size"], groups, by)
 
 
-def _spread(params: InstanceIndex, group: Int64s) -> tuple[Int64s, Int64s]:
+def _spread(instances: InstanceIndex, group: Int64s) -> tuple[Int64s, Int64s]:
     """Each edit once per window of its group: the slot of each window, and the edit it is a copy of."""
-    window: Int64s = params.group_slots.records["window"][group]
+    window: Int64s = instances.group_slots.records["window"][group]
     if (window != SEVERAL).all():
         return window, np.arange(len(group))
     several, number = np.unique(group, return_inverse=True)
-    windows = [[each.slot for each in params.by_slot[slot].windows] for slot in several.tolist()]
+    windows = [[each.slot for each in instances.by_slot[slot].windows] for slot in several.tolist()]
     counts, slots = np.array([len(each) for each in windows]), np.array([slot for each in windows for slot in each])
     first = np.cumsum(counts) - counts
     spread = np.repeat(np.arange(len(group)), counts[number])

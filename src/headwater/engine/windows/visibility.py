@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.windows.row_identity import Int64s
+from headwater.engine.rows.arrays import Int64s
 from headwater.model.encoding.keys import Uint64s, hash_columns
 from headwater.model.value import Type
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import assert_never
 
-from headwater.engine.dataflow import Dataflow, Rows, blaming
-from headwater.engine.emissions.edits import EmissionBatch, Entry
-from headwater.engine.emissions.index import NOTHING, Ending, Index
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.dataflow_state import Rows
+from headwater.engine.emissions.index import NOTHING, Ending, Entry, Index
+from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.rows.delta import by_transaction
-from headwater.engine.windows.params import home
+from headwater.engine.step import blaming
+from headwater.engine.windows.partition import home
 from headwater.fs.permissions import make_directory
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter

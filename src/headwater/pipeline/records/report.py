@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from headwater.engine.emissions.edits import EmissionBatch, Entry, decode, encode, read_emissions
+from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.index import Entry
+from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.emissions.reader import read_emissions
 from headwater.model.emission import Diff, Result
 from headwater.model.errors import Corrupt
 

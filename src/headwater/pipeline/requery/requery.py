@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from headwater.engine.requeried.match_rows import packed
-from headwater.engine.windows.ordered import too_large
+from headwater.engine.windows.size_limits import too_large
 from headwater.model.change import Transaction
 from headwater.model.columnar_changes import among
 from headwater.model.errors import HeadwaterError, LimitExceeded, PermissionDenied, SqlError

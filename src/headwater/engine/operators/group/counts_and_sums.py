@@ -19,7 +19,8 @@ from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group.accumulators import OVERFLOW
 from headwater.engine.operators.look_alike import looks_alike
-from headwater.engine.rows.batch import Batch, Bools, Int64s, Ints, identified, nothing, table_of
+from headwater.engine.rows.arrays import Bools, Int64s, Ints
+from headwater.engine.rows.batch import Batch, identified, nothing, table_of
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State

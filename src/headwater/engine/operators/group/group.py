@@ -20,7 +20,8 @@ from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group.accumulators import Accumulator, accumulator
 from headwater.engine.operators.look_alike import looks_alike
-from headwater.engine.rows.batch import Batch, firsts, identified, nothing, table_of
+from headwater.engine.rows.arrays import firsts
+from headwater.engine.rows.batch import Batch, identified, nothing, table_of
 from headwater.engine.rows.work import Work
 from headwater.engine.state.object_cache import ObjectCache
 from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart

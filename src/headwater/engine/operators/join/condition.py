@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from headwater.dialects.sqlite.kernels.exact import columns_of
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.rows.batch import Batch, Bools, Int64s, Ints, latest, picked, product
+from headwater.engine.rows.arrays import Bools, Int64s, Ints, latest, picked, product
+from headwater.engine.rows.batch import Batch
 from headwater.engine.state.bag import BagMatches
 from headwater.model.schema import Table
 from headwater.model.value import Type

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.engine.operators.join.sides import KeyedUpdates
-from headwater.engine.rows.batch import Batch, at_once
+from headwater.engine.rows.arrays import at_once
+from headwater.engine.rows.batch import Batch
 
 PAIRS_MAX = 1 << 14
 

@@ -17,7 +17,8 @@ from headwater.engine.operators.join import hot_keys
 from headwater.engine.operators.join.condition import Pairs
 from headwater.engine.operators.join.match_counts import UNKNOWN, UNMATCHED, Matches
 from headwater.engine.operators.join.sides import KeyedUpdates, Sides
-from headwater.engine.rows.batch import Batch, at_once, nothing, table_of, together
+from headwater.engine.rows.arrays import at_once
+from headwater.engine.rows.batch import Batch, nothing, table_of, together
 from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State

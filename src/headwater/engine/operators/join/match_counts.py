@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.join.condition import Pairs
 from headwater.engine.operators.join.sides import KeyedUpdates, Sides
-from headwater.engine.rows.batch import Batch, Bools, Int64s, firsts, nothing
+from headwater.engine.rows.arrays import Bools, Int8s, Int64s, firsts
+from headwater.engine.rows.batch import Batch, nothing
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import BagMatches
 from headwater.engine.state.tally import Tally, Timeline, timeline
@@ -24,7 +24,7 @@ from headwater.model.encoding.keys import Uint64s
 UNMATCHED, MATCHED, UNKNOWN = 0, 1, 2
 _WEIGHT, _TRUE, _NULL, _FAILED = range(4)
 _REASON = "a condition between two relations failed"
-Marks = npt.NDArray[np.int8]
+Marks = Int8s
 
 
 @dataclass(frozen=True, slots=True)

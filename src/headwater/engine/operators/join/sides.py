@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.engine.operators.join.condition import Condition, Pairs
-from headwater.engine.rows.batch import Batch, Bools, Ints
+from headwater.engine.rows.arrays import Bools, Ints
+from headwater.engine.rows.batch import Batch
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag

@@ -1,131 +1,30 @@
-"""The params join: which instances a row belongs to, by the encoded values of the template's keys and selectors.
+"""InstanceIndex: which instances of a template a row belongs to; in the algebra, the join with the params.
 
-ΔT ⋈ P is `join`; T ⋈ ΔP is the hydration of a new group. An instance's keys are a key of a dictionary, and what it asks
-for by lists and bounds is indexed in `selection`, so 100,000 instances cost a change what 100 do; and what a step must
-know of them all is in columns, by slot. It never evaluates an expression.
+`join` is ΔT ⋈ P; hydrating a new group is T ⋈ ΔP. The keys of instances are in a dictionary, their lists and bounds in
+a `RangeIndex`, so that a change costs the same with 100,000 instances as with 100. What a step must know of all of them
+is in columns, by slot. It never evaluates an expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import Wanted
-from headwater.engine.ranking.rank import LimitRange, Ranked
-from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.ranking.rank import LimitRange
+from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.windows.slot_array import Slots
+from headwater.engine.windows.window import GROUP, KEY_BYTES_MAX, SEVERAL, WINDOW, Window, WindowGroup
 from headwater.model.encoding.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
 from headwater.plan.template import Instance, Template
 
-Int64s = npt.NDArray[np.int64]
-
-SPOILED = 0
-Bools = npt.NDArray[np.bool_]
-
-WINDOW = np.dtype([("instance", np.int64), ("seq", np.int64), ("prev", np.int64), ("unsaved", np.bool_)])
-_KEY_BYTES_MAX = 32  # a longer key is found by its bytes alone
-GROUP = np.dtype(
-    [
-        ("size", np.int64),
-        ("window", np.int64),
-        ("hash", np.uint64),
-        ("by_turns", np.bool_),
-        ("key", f"S{_KEY_BYTES_MAX}"),
-    ]
-)
-SEVERAL = NOBODY = -1
+NOBODY = -1
 FEW = 64  # below it Python beats the set-up of the vectorised form
-
-
-@dataclass(slots=True, eq=False)
-class Window:
-    """An instance as the engine keeps it; `seq` and `prev` are the tx of its last emission and of the one before;
-    `names` are those of rows that are shown under another name than their identity."""
-
-    instance: Instance
-    group: WindowGroup
-    frame: LimitRange
-    slots: Slots
-    slot: int
-    names: RowNames = NO_NAMES
-
-    @property
-    def seq(self) -> int:
-        return int(self.slots.records["seq"][self.slot])
-
-    @seq.setter
-    def seq(self, tx: int) -> None:
-        self.slots.records["seq"][self.slot] = tx
-        self.note()
-
-    @property
-    def prev(self) -> int:
-        return int(self.slots.records["prev"][self.slot])
-
-    @prev.setter
-    def prev(self, tx: int) -> None:
-        self.slots.records["prev"][self.slot] = tx
-
-    def note(self) -> None:
-        """Writes down that it has changed since it was saved."""
-        self.slots.records["unsaved"][self.slot] = True
-
-    @property
-    def rows(self) -> int:
-        """How many rows the window shows."""
-        return min(max(self.group.size - self.frame.start, 0), self.frame.end - self.frame.start)
-
-
-@dataclass(slots=True, eq=False)
-class WindowGroup:
-    """The windows of a template that see the same rows: equal values, perhaps different frames.
-
-    `failed` holds the rows whose evaluation raised, by identity; while there is one the windows are in error. So they
-    are while the whole relation beneath has no right answer: that is told under `SPOILED`, which is nobody's identity.
-    `ranked` is kept where the template is ordered; `size` is the number of rows before any frame.
-
-    `bucket` is the encoding of its keys, by which its rows are arranged; `wanted` what else it asks for. `key` is both.
-    """
-
-    template: str
-    key: bytes
-    bucket: bytes
-    wanted: Wanted | None
-    slots: Slots
-    slot: int
-    windows: list[Window] = field(default_factory=list)
-    failed: dict[int, str] = field(default_factory=dict)
-    ranked: Ranked | None = None
-
-    @property
-    def size(self) -> int:
-        return int(self.slots.records["size"][self.slot])
-
-    @size.setter
-    def size(self, rows: int) -> None:
-        self.slots.records["size"][self.slot] = rows
-
-    @property
-    def by_turns(self) -> bool:
-        """Whether its transactions must be taken one after the other: a row fails, or is shown under another name."""
-        return bool(self.failed) or any(window.names.kept for window in self.windows)
-
-    @property
-    def error(self) -> str:
-        """One reason, the same however the rows came."""
-        return self.failed[min(self.failed)] if self.failed else ""
-
-    def note(self) -> None:
-        """Writes down, where a step sees it, whether a row fails or has a name and which window is alone here."""
-        self.slots.records["by_turns"][self.slot] = self.by_turns
-        self.slots.records["window"][self.slot] = self.windows[0].slot if len(self.windows) == 1 else SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +33,13 @@ class RowGroups:
     that of copy i, and `rows[i]` is the row it is a copy of."""
 
     number: Int64s
-    params: InstanceIndex
+    instances: InstanceIndex
     rows: Int64s | None = None
 
     @property
     def groups(self) -> Mapping[int, WindowGroup]:
         """By number."""
-        return self.params.by_slot
+        return self.instances.by_slot
 
     def looked(self) -> Int64s | None:
         """The rows that somebody asked for; None for all."""
@@ -157,7 +56,7 @@ class RowGroups:
         """Whether a group of these rows must be taken by turns, or has more rows than `room`."""
         if len(self.number) <= FEW:
             return any(group.by_turns or group.size > room for group in self.asked())
-        records, asked = self.params.group_slots.records, self.number[self.number != NOBODY]
+        records, asked = self.instances.group_slots.records, self.number[self.number != NOBODY]
         return bool(records["by_turns"][asked].any() or records["size"][asked].max() > room)
 
 
@@ -168,8 +67,8 @@ class InstanceIndex:
     behind what there is now; it is made again when that is worth it.
     """
 
-    def __init__(self, selection: RangeIndex | None = None) -> None:
-        self.selection = selection
+    def __init__(self, ranges: RangeIndex | None = None) -> None:
+        self.ranges = ranges
         self.groups: dict[bytes, WindowGroup] = {}
         self.by_slot: dict[int, WindowGroup] = {}
         self.group_slots, self.window_slots = Slots(GROUP), Slots(WINDOW)
@@ -182,13 +81,13 @@ class InstanceIndex:
         return self.groups.get(key) or self._new(template, key, bucket, wanted)
 
     def _new(self, template: str, key: bytes, bucket: bytes, wanted: Wanted | None) -> WindowGroup:
-        short = key if len(key) <= _KEY_BYTES_MAX else b""
+        short = key if len(key) <= KEY_BYTES_MAX else b""
         slot = self.group_slots.take((0, SEVERAL, hash_encoded(key), False, short))
         group = WindowGroup(template, key, bucket, wanted, self.group_slots, slot)
         self.groups[key] = self.by_slot[slot] = group
         self._behind += 1
-        if self.selection is not None and wanted is not None:
-            self.selection.add(slot, bucket, wanted)
+        if self.ranges is not None and wanted is not None:
+            self.ranges.add(slot, bucket, wanted)
         return group
 
     def open(self, instance: Instance, group: WindowGroup, frame: LimitRange, seq: int, prev: int) -> Window:
@@ -207,8 +106,8 @@ class InstanceIndex:
         if not group.windows and self.by_slot.get(group.slot) is group:
             del self.groups[group.key], self.by_slot[group.slot]
             self.group_slots.give(group.slot)
-            if self.selection is not None:
-                self.selection.remove(group.slot)
+            if self.ranges is not None:
+                self.ranges.remove(group.slot)
         if not self.groups:
             self._let_go()
 
@@ -244,9 +143,9 @@ class InstanceIndex:
         self, rows: pa.RecordBatch, table: Table, encoded: Sequence[bytes] | None, matches: Bools | None
     ) -> RowGroups | None:
         """`join`, where groups ask by lists and bounds: then a row may have several."""
-        if not self.groups or self.selection is None:
+        if not self.groups or self.ranges is None:
             return None
-        row, slot = self.selection.pairs(rows, table, encoded)
+        row, slot = self.ranges.pairs(rows, table, encoded)
         if matches is not None:
             row, slot = row[matches[row]], slot[matches[row]]
         if not len(row):
@@ -274,7 +173,7 @@ class InstanceIndex:
         self._catch_up()
         place = np.minimum(np.searchsorted(self._hash, hash), len(self._hash) - 1)
         slot, met = self._slot[place], self._hash[place] == hash
-        sure = met & (self.group_slots.records["key"][slot] == np.array(encoded, f"S{_KEY_BYTES_MAX}"))
+        sure = met & (self.group_slots.records["key"][slot] == np.array(encoded, f"S{KEY_BYTES_MAX}"))
         number = np.where(sure, slot, NOBODY)
         unsure = np.flatnonzero(~sure if self._behind else met & ~sure)
         if len(unsure):
@@ -292,31 +191,3 @@ class InstanceIndex:
 def encode_instance(template: Template, instance: Instance, table: Table) -> bytes:
     """By the values of its keys."""
     return encode_row(instance.keyed(template), [table.column(name).collation for name in template.keys])
-
-
-@lru_cache(maxsize=1024)
-def partition_salt(table: str, keys: tuple[str, ...]) -> int:
-    return hash_encoded(encode_row((table, *keys), ("BINARY",) * (1 + len(keys))))
-
-
-def partition_of(template: Template, instance: Instance, partitions: int) -> int:
-    """The query partition an instance lives in: by the values of its keys, or by its template where there are none.
-
-    Texts are folded as NOCASE does, so that values equal by either collation live together.
-    """
-    if partitions == 1:
-        return 0
-    if not template.keys:
-        return home_of(template, partitions)
-    values = instance.keyed(template)
-    folded = hash_encoded(encode_row(values, ("NOCASE",) * len(values)))
-    return (folded + partition_salt(template.table, template.keys)) % 2**64 % partitions
-
-
-def home_of(template: Template, partitions: int) -> int:
-    """Where all instances of a template without keys live."""
-    return home(template.id, partitions)
-
-
-def home(template_id: str, partitions: int) -> int:
-    return hash_encoded(template_id.encode()) % partitions

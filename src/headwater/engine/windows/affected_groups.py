@@ -12,7 +12,8 @@ from itertools import takewhile
 
 from headwater.engine.operators.failures import Failure
 from headwater.engine.ranges.ranges import selected_columns, within
-from headwater.engine.windows.params import InstanceIndex, WindowGroup
+from headwater.engine.windows.instance_index import InstanceIndex
+from headwater.engine.windows.window import WindowGroup
 from headwater.model.schema import Table
 from headwater.plan.template import Template
 
@@ -43,17 +44,17 @@ class AffectedGroups:
         near = (failure for bucket in (group.bucket, None) for failure in self._filed.get(bucket, ()))
         return min((failure.reason for failure in near if self._concerns(failure, group)), default=None)
 
-    def groups(self, failure: Failure, params: InstanceIndex) -> list[WindowGroup]:
+    def groups(self, failure: Failure, instances: InstanceIndex) -> list[WindowGroup]:
         """Whom a failure concerns. Where all is known of it that they ask by, it costs what it finds; else a look at
         every group."""
         bucket, selected = self._bucket(failure), [failure.told[place] for place in self._selected]
         if bucket is None or None in selected:
-            return [group for group in params.groups.values() if self._concerns(failure, group)]
-        if params.selection is None:
-            group = params.groups.get(bucket)
+            return [group for group in instances.groups.values() if self._concerns(failure, group)]
+        if instances.ranges is None:
+            group = instances.groups.get(bucket)
             return [] if group is None else [group]
-        _, slots = params.selection.find([bucket], [[value] for value in selected if value is not None])
-        return [params.by_slot[slot] for slot in slots.tolist()]
+        _, slots = instances.ranges.find([bucket], [[value] for value in selected if value is not None])
+        return [instances.by_slot[slot] for slot in slots.tolist()]
 
     def _concerns(self, failure: Failure, group: WindowGroup) -> bool:
         if not self._keyed(failure, group.bucket):

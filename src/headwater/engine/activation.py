@@ -1,0 +1,246 @@
+"""Activation: templates come with the rows they need, and go with what is held for them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.dataflow_state import ActiveTemplate, DataflowState, Rows
+from headwater.engine.emissions.index import Ending
+from headwater.engine.operators.derived import Derived
+from headwater.engine.ranges.range_index import RangeIndex
+from headwater.engine.rows.arrays import Bools
+from headwater.engine.rows.conform import TableSchema, conform
+from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.shared_contents import share_contents
+from headwater.engine.subscriptions import end, hydrate, unsubscribe
+from headwater.engine.windows.affected_groups import AffectedGroups
+from headwater.engine.windows.instance_index import InstanceIndex
+from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
+from headwater.engine.windows.template_program import Program
+from headwater.engine.windows.window import Window
+from headwater.model.encoding.keys import Uint64s
+from headwater.model.schema import Table
+from headwater.plan.planner import template_from_sql
+from headwater.plan.template import Template
+
+Entries = tuple[Uint64s, Uint64s, Bools, pa.RecordBatch]  # key hash, identity, whether it comes or goes, and row
+
+
+def define(state: DataflowState, table: Table) -> None:
+    """A new table, or its new schema: columns appended, or turned ANY. Results do not change."""
+    known = state.schemas.get(table.name)
+    state.schemas[table.name] = TableSchema.of(table)
+    if known is None or known.table == table:
+        return
+    for arrangement in state.arranged(table.name):
+        arrangement.define(table)
+    for active in state.over(table.name):
+        _rebind(state, active, table)
+
+
+def reshaped(state: DataflowState, table: Table) -> list[str]:
+    """The relations that cannot follow a table's new schema: a column they read has another type."""
+    known = state.schemas.get(table.name)
+    if known is None or known.table.columns == table.columns[: len(known.table.columns)]:
+        return []
+    return sorted(state.relations_over(table.name))
+
+
+def _rebind(state: DataflowState, active: ActiveTemplate, table: Table) -> None:
+    """Sort keys may have become longer; the order of the rows is the same."""
+    active.template = template_from_sql(active.template.sql, table)
+    active.program = Program(active.template, table)
+    for group in active.instances.groups.values():
+        group.ranked = None
+        hydrate(state, active, group)
+
+
+def needs_rows(state: DataflowState, template: Template) -> bool:
+    """False when the rows are here already, or no instance of the template can live here."""
+    if template.relation is not None:
+        return state.owns(template) and template.table not in state.derived
+    return state.owns(template) and (template.table, template.keys) not in state.arrangements
+
+
+def activate(
+    state: DataflowState, template: Template, rows: Rows | None, widths: Mapping[str, int] | None = None
+) -> None:
+    """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no.
+
+    A batch with a further column, `diff`, adds and removes rows: changes made since the others were read.
+    """
+    if needs_rows(state, template) and rows is None:
+        raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
+    if state.owns(template) and (template.table, template.keys) not in state.arrangements:
+        whole = _derive(state, template, rows) if template.relation is not None else (rows or {})[template.table]
+        _arrange(state, template, state.schemas[template.table].table, whole)
+    _serve(state, template, widths)
+
+
+def adopt(state: DataflowState, template: Template, other: DataflowState) -> None:
+    """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
+    if template.relation is not None:
+        _share(state, other.derived[template.table])
+    arrangement = other.arrangement(template)
+    state.arrangements[template.table, template.keys] = arrangement
+    _recount(state, arrangement)
+    _serve(state, template, None)
+
+
+def _serve(state: DataflowState, template: Template, widths: Mapping[str, int] | None) -> None:
+    """From now on the template is active."""
+    table = _table_of(state, template)
+    if template.id not in state.active:
+        wide = _widths(state, template) if widths is None else widths
+        derived = state.derived.get(template.table)
+        instances = InstanceIndex(RangeIndex(template, state.counters) if template.selectors else None)
+        affected = AffectedGroups(template, table, [] if derived is None else derived.failed)
+        active = ActiveTemplate(template, Program(template, table), wide, instances, affected)
+        state.active[template.id] = active
+        state.served.setdefault(active.place, []).append(active)
+
+
+def _derive(state: DataflowState, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
+    """The rows of a relation: computed the first time, and known from then on."""
+    if template.table in state.derived:
+        whole = state.arrangements.get((template.table, ()))
+        return [state.derived[template.table].rows() if whole is None else whole.all().rows]
+    derived = new_derived(state, template)
+    loaded = derived.load(rows or {})
+    _share(state, derived)
+    return loaded
+
+
+def _share(state: DataflowState, derived: Derived) -> None:
+    """Takes a relation that is at the same transaction as the others here; rows that two of them hold are held once."""
+    others = (bag for other in state.derived.values() for bag in other.bags())
+    share_contents(derived.bags(), others)
+    define(state, derived.table)
+    state.derived[derived.table.name] = derived
+
+
+def _widths(state: DataflowState, template: Template) -> dict[str, int]:
+    """How many columns its base tables have now: later ones are not part of a relation."""
+    relation = template.relation is not None
+    return {name: len(state.schemas[name].table.columns) for name in template.tables} if relation else {}
+
+
+def new_derived(state: DataflowState, template: Template) -> Derived:
+    assert template.relation is not None
+    retain = bool(template.keys)  # without keys its arrangement has every row
+    return Derived(template.table, template.relation, state.tables, state.counters, state.limits, retain=retain)
+
+
+def _table_of(state: DataflowState, template: Template) -> Table:
+    """A cell that owns no instance of a template over a relation has nothing of the relation but its columns."""
+    if template.relation is not None and template.table not in state.schemas:
+        define(state, new_derived(state, template).table)
+    return state.schemas[template.table].table
+
+
+def _arrange(state: DataflowState, template: Template, table: Table, rows: Iterable[pa.RecordBatch]) -> None:
+    arrangement = Arrangement(table, template.keys, state.counters, state.limits.run_rows_min)
+    multiset = None if table.key else state.new_multiset()
+    parts = [_entries(state, arrangement, multiset, batch) for batch in rows]
+    if parts:
+        hash, id, live, rows_here = parts[0] if len(parts) == 1 else _concatenated(parts)
+        arrangement.absorb(hash, id, live, rows_here)
+    state.arrangements[table.name, template.keys] = arrangement
+    if multiset is not None:
+        state.multisets[table.name] = multiset
+
+
+def _entries(
+    state: DataflowState, arrangement: Arrangement, multiset: Multiset | None, batch: pa.RecordBatch
+) -> Entries:
+    """Of the rows that belong here."""
+    table, live = arrangement.table, np.ones(batch.num_rows, np.bool_)
+    if batch.num_columns > len(table.columns):
+        live = np.asarray(batch.column(batch.num_columns - 1)) > 0
+        batch = batch.select(range(batch.num_columns - 1))
+    rows = conform(batch, table)
+    id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
+    hash = arrangement.hash_rows(rows)
+    mine = state.mine(arrangement, rows, hash)
+    if mine is None:
+        return hash, id, live, rows
+    return hash[mine], id[mine], live[mine], rows.filter(pa.array(mine))
+
+
+def _concatenated(parts: Sequence[Entries]) -> Entries:
+    hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
+    return hash, id, live, pa.concat_batches([part[3] for part in parts])
+
+
+def _recount(state: DataflowState, arrangement: Arrangement) -> None:
+    """How often each row of a table without a key is there; rows in no arrangement are in no result either."""
+    if not arrangement.table.key:
+        multiset = state.multisets.setdefault(arrangement.table.name, state.new_multiset())
+        multiset.recount(row_hashes(arrangement.table, arrangement.all().rows).exact)
+
+
+def release(state: DataflowState, name: str) -> list[int]:
+    """A template goes, with what is held for it alone; the instances it still had end without an emission."""
+    active = state.active.get(name)
+    if active is None:
+        return []
+    left = [window.instance.id for window in active.instances.windows()]
+    for instance in left:
+        unsubscribe(state, instance)
+    _retire(state, active)
+    _free(state, active.template)
+    return left
+
+
+def expel(state: DataflowState, name: str, tx: int, reason: str) -> None:
+    """A table, a relation or one template ends here; other templates over the same rows go on."""
+    active = state.active.get(name)
+    if active is None:
+        drop(state, name, tx, reason)
+        return
+    for window in active.instances.windows():
+        end(state, window, tx, reason)
+    _retire(state, active)
+
+
+def drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
+    """The instances that end with their table, or with a relation over it; the subscribers of each are told why."""
+    names = {table, *state.relations_over(table)}
+    ended = [window for name in names for window in _drop(state, name, tx, reason, how)]
+    return [window.instance.id for window in ended]
+
+
+def _drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending) -> list[Window]:
+    ended = [window for window in state.windows.values() if state.active_of(window).template.table == table]
+    for window in ended:
+        end(state, window, tx, reason, how)
+    state.active = {id: active for id, active in state.active.items() if active.template.table != table}
+    state.served = {place: each for place, each in state.served.items() if place[0] != table}
+    state.arrangements = {place: each for place, each in state.arrangements.items() if place[0] != table}
+    state.multisets.pop(table, None)
+    state.schemas.pop(table, None)
+    state.derived.pop(table, None)
+    return ended
+
+
+def _retire(state: DataflowState, active: ActiveTemplate) -> None:
+    state.served[active.place] = [one for one in state.served[active.place] if one is not active]
+    del state.active[active.template.id]
+
+
+def _free(state: DataflowState, gone: Template) -> None:
+    """Frees the rows that only this template needed. A table itself stays known."""
+    over = [active.template for active in state.over(gone.table)]
+    needed = {template.keys for template in over if state.owns(template)}
+    if not needed:
+        state.derived.pop(gone.table, None)
+        state.multisets.pop(gone.table, None)
+    elif gone.table in state.derived and not state.derived[gone.table].retains:
+        needed.add(())  # its rows are nowhere else
+    for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
+        del state.arrangements[place]
+    if gone.relation is not None and not over:
+        state.schemas.pop(gone.table, None)

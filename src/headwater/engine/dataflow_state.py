@@ -1,0 +1,120 @@
+"""DataflowState: what one cell's dataflow holds: tables, arrangements, relations, active templates and windows.
+
+Activation, subscriptions, the step and the checkpoint work on it. It answers questions about itself, and never emits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.emissions.outbox import Outbox
+from headwater.engine.operators.derived import Derived
+from headwater.engine.requeried.answers import Answers
+from headwater.engine.rows.arrays import Bools
+from headwater.engine.rows.conform import TableSchema
+from headwater.engine.rows.work import Work
+from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.changelog import Changelog
+from headwater.engine.state.tally import Tally
+from headwater.engine.windows.affected_groups import AffectedGroups
+from headwater.engine.windows.instance_index import InstanceIndex
+from headwater.engine.windows.partition import home_of, partition_of, partition_salt
+from headwater.engine.windows.row_identity import Multiset
+from headwater.engine.windows.template_program import Program
+from headwater.engine.windows.window import Window
+from headwater.model.encoding.keys import Uint64s
+from headwater.model.limits import Limits
+from headwater.model.schema import Table
+from headwater.plan.template import Instance, Template
+
+Rows = Mapping[str, Iterable[pa.RecordBatch]]  # by table
+Place = tuple[str, tuple[str, ...]]  # a table or relation, and the columns by which its rows are arranged
+
+
+@dataclass(slots=True)
+class ActiveTemplate:
+    """A template with its program, its instances, and those of them that ask for rows whose evaluation fails.
+
+    `widths` are how many columns the tables of its relation had when it was bound."""
+
+    template: Template
+    program: Program
+    widths: Mapping[str, int]
+    instances: InstanceIndex
+    affected: AffectedGroups
+
+    @property
+    def place(self) -> Place:
+        return self.template.table, self.template.keys
+
+
+@dataclass(slots=True, eq=False)
+class DataflowState:
+    """`partition` is (q, Q): it holds only what belongs to query partition q of Q. `multisets` count the rows of tables
+    without a key. `served` are the active templates by the arrangement that they read."""
+
+    partition: tuple[int, int]
+    limits: Limits
+    counters: Work
+    schemas: dict[str, TableSchema] = field(default_factory=dict)
+    derived: dict[str, Derived] = field(default_factory=dict)
+    multisets: dict[str, Multiset] = field(default_factory=dict)
+    arrangements: dict[Place, Arrangement] = field(default_factory=dict)
+    active: dict[str, ActiveTemplate] = field(default_factory=dict)
+    served: dict[Place, list[ActiveTemplate]] = field(default_factory=dict)
+    windows: dict[int, Window] = field(default_factory=dict)
+    outbox: Outbox = field(default_factory=Outbox)
+    saved_windows: Changelog = field(init=False)
+    answers: Answers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.saved_windows = Changelog(self.counters)
+        self.answers = Answers(self.outbox, self.counters)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {name: schema.table for name, schema in self.schemas.items()}
+
+    def arranged(self, table: str) -> Iterator[Arrangement]:
+        return (each for (name, _), each in self.arrangements.items() if name == table)
+
+    def arrangement(self, template: Template) -> Arrangement:
+        return self.arrangements[template.table, template.keys]
+
+    def active_of(self, window: Window) -> ActiveTemplate:
+        return self.active[window.group.template]
+
+    def over(self, name: str) -> list[ActiveTemplate]:
+        """The active templates over a table or relation."""
+        return [active for active in self.active.values() if active.template.table == name]
+
+    def relations_over(self, table: str) -> set[str]:
+        """Found by the templates: a cell may know a relation of which it holds no rows."""
+        relations = (active.template for active in self.active.values() if active.template.relation is not None)
+        return {template.table for template in relations if table in template.tables}
+
+    def owns(self, template: Template) -> bool:
+        """A template without keys lives in one partition; one with keys spreads over all."""
+        q, count = self.partition
+        return bool(template.keys) or home_of(template, count) == q
+
+    def belongs(self, template: Template, instance: Instance) -> bool:
+        q, count = self.partition
+        return partition_of(template, instance, count) == q
+
+    def mine(self, arrangement: Arrangement, rows: pa.RecordBatch, hash: Uint64s) -> Bools | None:
+        """Which rows belong here: none with a NULL key, none of another partition. None for all."""
+        q, count = self.partition
+        keyed = arrangement.keyed(rows)
+        if count == 1 or not arrangement.keys:
+            return keyed
+        salt = np.uint64(partition_salt(arrangement.table.name, arrangement.keys))
+        here: Bools = (arrangement.folded(rows, hash) + salt) % np.uint64(count) == q
+        return here if keyed is None else here & keyed
+
+    def new_multiset(self) -> Multiset:
+        return Multiset(Tally(1, self.counters))

@@ -1,0 +1,81 @@
+"""The results and diffs of an emission batch, as the model knows them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import pyarrow as pa
+
+from headwater.engine.emissions.block import DELETE, INSERT, RESULT, UPDATE
+from headwater.engine.emissions.index import Entry
+from headwater.model.emission import Diff, Fields, Result, RowChange
+from headwater.model.encoding.keys import hash_hex
+from headwater.model.value import Value, field_type, from_array
+
+_FIXED = 7
+_NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+
+def read_emissions(
+    index: Iterable[Entry],
+    edits: pa.RecordBatch | None,
+    names: Sequence[str],
+    position: Callable[[int], int],
+    gen: int = 0,
+) -> list[Result | Diff]:
+    """The results and diffs of one template as the model knows them, in the order of `index`.
+
+    `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
+    """
+    read = _EmissionReader(edits, tuple(names), position, gen)
+    return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
+
+
+class _EmissionReader:
+    def __init__(
+        self, edits: pa.RecordBatch | None, names: tuple[str, ...], position: Callable[[int], int], gen: int
+    ) -> None:
+        self._names, self._position, self._gen = names, position, gen
+        self._places: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+        if edits is None:
+            return
+        fixed = [edits.column(n).to_pylist() for n in range(_FIXED)]
+        self._fixed = list(zip(*fixed, strict=True))
+        for place, (instance, tx, kind, *_) in enumerate(self._fixed):
+            self._places[instance, tx, kind == RESULT].append(place)
+        count = len(names)
+        updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
+        self._old = _rows(edits, _FIXED, _FIXED + count, names) if updates else []
+        self._new = _rows(edits, _FIXED + count, _FIXED + 2 * count, names)
+
+    def emission(self, entry: Entry) -> Result | Diff:
+        whole = entry.kind == "result"
+        places = self._places[entry.instance, entry.tx, whole]
+        head = (entry.tx, entry.prev, self._gen, self._position(entry.tx))
+        if not whole:
+            return Diff(*head, tuple(self._change(place) for place in places))
+        hashes = tuple(hash_hex(self._fixed[place][4]) for place in places)
+        return Result(*head, tuple(self._new[place] for place in places), hashes, self._names)
+
+    def _change(self, place: int) -> RowChange:
+        _, _, kind, old_hash, new_hash, old_index, index = self._fixed[place]
+        return RowChange(
+            _NAMES[kind],
+            self._old[place] if old_hash else None,
+            self._new[place] if new_hash else None,
+            hash_hex(old_hash) if old_hash else None,
+            hash_hex(new_hash) if new_hash else None,
+            index,
+            old_index,
+        )
+
+
+def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -> list[Fields]:
+    columns: list[list[Value]] = [
+        from_array(edits.column(n), field_type(edits.schema.field(n))) for n in range(start, end)
+    ]
+    if not columns:
+        return [{}] * edits.num_rows
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

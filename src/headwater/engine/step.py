@@ -1,0 +1,154 @@
+"""The step: changes of tables and relations in, emissions out, and the rows into the arrangements.
+
+Each arrangement sees the changes of its table once, each active template only those that an instance of it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from headwater.engine.dataflow_state import ActiveTemplate, DataflowState
+from headwater.engine.operators.derived import Derived
+from headwater.engine.operators.failures import FailureChange
+from headwater.engine.relation_failures import concerned, fail, recover
+from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.delta import Delta, merge, since, until
+from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.subscriptions import unsubscribe
+from headwater.engine.windows.empty_groups import padded
+from headwater.engine.windows.fan_out import spread
+from headwater.engine.windows.instance_index import RowGroups
+from headwater.engine.windows.ordered.replay import replay
+from headwater.engine.windows.pairs import Changes, changes_of
+from headwater.engine.windows.template_program import Projection
+from headwater.engine.windows.unordered import linear
+from headwater.model.encoding.keys import Uint64s
+from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
+
+_MANY_ROWS = 1024  # from here on hashing whole columns beats hashing what was encoded, row by row
+_GONE_CAME = np.array([False, True])
+
+
+def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
+    """Everything that waits, of any number of transactions, `tx` ascending within a table."""
+    for name, parts in deltas.items():
+        with blaming(name):
+            _step_table(state, name, parts)
+    for name, derived in list(state.derived.items()):
+        if not derived.base_tables.isdisjoint(deltas):
+            with blaming(name):
+                _step_derived(state, name, derived, deltas)
+
+
+@contextmanager
+def blaming(name: str) -> Iterator[None]:
+    """A bug of ours, or too much work, is raised with the name of what was being stepped; the innermost name counts."""
+    try:
+        yield
+    except OverBudget as error:
+        raise Poisoned(name, error) from error
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise Poisoned(name, error) from error
+
+
+def _step_derived(state: DataflowState, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
+    delta = derived.step(deltas)
+    for change in derived.failures:
+        delta = _step_failures(state, name, delta, change)
+    if delta is not None:
+        _step_table(state, name, [delta])
+
+
+def _step_failures(state: DataflowState, name: str, delta: Delta | None, change: FailureChange) -> Delta | None:
+    """Steps what was before a change of failures, and the transaction itself: after the failures that came with it, and
+    before those that left. The rest is returned."""
+    over = state.over(name)
+    came, gone = concerned(over, change.came), concerned(over, change.gone)
+    if came:
+        delta = _step_until(state, name, delta, change.tx)
+    fail(state, over, came, change)
+    if gone:
+        delta = _step_until(state, name, delta, change.tx + 1)
+    recover(state, over, gone, change)
+    return delta
+
+
+def _step_until(state: DataflowState, name: str, delta: Delta | None, tx: int) -> Delta | None:
+    """Steps what was before `tx`; the rest is returned."""
+    if delta is None:
+        return None
+    _step_table(state, name, [until(delta, tx)])
+    return since(delta, tx)
+
+
+def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None:
+    arrangements = list(state.arranged(name))
+    if arrangements and parts:
+        changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
+        for arrangement in arrangements:
+            _step_arrangement(state, arrangement, changes)
+
+
+def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> None:
+    encoded = arrangement.encode(changes.rows)
+    count = changes.rows.num_rows
+    hash = arrangement.hash_rows(changes.rows) if count >= _MANY_ROWS else arrangement.hashes(encoded, count)
+    mine = state.mine(arrangement, changes.rows, hash)
+    for active in state.served.get((arrangement.table.name, arrangement.keys), ()):
+        if active.instances.ranges is None:
+            joined = active.instances.join(encoded, hash, mine)
+        else:
+            joined = active.instances.select(changes.rows, arrangement.table, encoded, mine)
+        if joined is not None:
+            with blaming(active.template.id):
+                _step_template(state, active, arrangement, changes, joined)
+    _absorb(arrangement, changes, hash, mine)
+
+
+def _step_template(
+    state: DataflowState, active: ActiveTemplate, arrangement: Arrangement, changes: Changes, joined: RowGroups
+) -> None:
+    program, outbox = active.program, state.outbox
+    if active.template.empty is not None:
+        changes, source = padded(changes, active.template, arrangement.table)
+        joined = RowGroups(joined.number[source], active.instances)
+    seen = program.see(changes.rows, changes.id, joined.looked())
+    if joined.rows is not None:
+        changes, seen = spread(changes, seen, joined.rows, joined.number)
+    before = sum(len(block) for block in outbox.blocks[active.template.id])
+    by_turns = program.ordered or program.veiled or _troubled(state, joined, seen, len(changes))
+    if by_turns or not linear(program, changes, joined, seen, outbox):
+        closed = replay(program, arrangement, changes, joined, seen, outbox, state.limits)
+        for group in () if program.ordered else joined.asked():
+            group.note()
+        for window in closed:
+            unsubscribe(state, window.instance.id)
+    state.counters.emitted += sum(len(block) for block in outbox.blocks[active.template.id]) - before
+
+
+def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: int) -> bool:
+    """Whether a window is in error or may become so, may outgrow its limit within this step, or has names."""
+    return bool(seen.failed) or joined.troubled(state.limits.result_rows_max - count)
+
+
+def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
+    """The step's rows into the arrangement, in time order: what left a transaction before what came."""
+    if len(changes) == 1:
+        order, live = np.concatenate((changes.old, changes.new)), _GONE_CAME
+    else:
+        order, live = _in_time(changes)
+    kept = order >= 0 if mine is None else (order >= 0) & mine[order]
+    order, live = order[kept], live[kept]
+    arrangement.absorb(hash[order], changes.id[order], live, changes.rows, order)
+
+
+def _in_time(changes: Changes) -> tuple[Int64s, Bools]:
+    order = np.concatenate((changes.old, changes.new))
+    live = np.repeat(_GONE_CAME, len(changes))
+    time = np.lexsort((live, np.concatenate((changes.tx, changes.tx))))
+    return order[time], live[time]

@@ -1,0 +1,102 @@
+"""Changes of a step that stay behind the end of every frame: no window shows them, so they are only counted and sorted.
+
+`FarChanges` finds them for a whole step in columns. It compares only the first bytes of sort keys: a change whose bytes
+equal those of the end counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds
+the keys that came and went there until the sequence of their group is needed. It never sees a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.template_program import Projection
+from headwater.engine.windows.window import WindowGroup
+from headwater.model.limits import Limits
+
+_BYTES = 16
+_PAST_ALL = b"\xff" * _BYTES
+_AHEAD = 64  # changes looked at first: few where the next near one is close
+
+
+def settled(gone: Sequence[bytes], came: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+    """A key comes and goes by turns: what it did more often is what it did in the end. The keys that left, and those
+    that entered."""
+    left, entered = set(gone), set(came)
+    if len(left) == len(gone) and len(entered) == len(came):
+        return left - entered, entered - left
+    times = Counter(came)
+    times.subtract(gone)
+    return {key for key, net in times.items() if net < 0}, {key for key, net in times.items() if net > 0}
+
+
+class FarChanges:
+    """`low` is, of each change, the smaller of its sort keys before and after, as far as it is looked at."""
+
+    def __init__(self, changes: Changes, seen: Projection) -> None:
+        keys = np.array([*seen.keys, _PAST_ALL], f"S{_BYTES}")
+        old, new = (keys[np.where(rows < 0, -1, seen.place[rows])] for rows in (changes.old, changes.new))
+        self._low: npt.NDArray[Any] = np.where(old < new, old, new)
+
+    def until(self, start: int, key: bytes) -> int:
+        """The first change from `start` on that is not past the key; how many there are if all are."""
+        count = _AHEAD
+        while start < len(self._low):
+            near = np.flatnonzero(self._low[start : start + count] <= key[:_BYTES])
+            if len(near):
+                return start + int(near[0])
+            start, count = start + count, count * 4
+        return len(self._low)
+
+
+@dataclass(slots=True)
+class SkippedKeys:
+    """`fails`: whether the evaluation of a row of the step fails."""
+
+    limits: Limits
+    fails: bool
+    _ends: dict[WindowGroup, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
+    _skipped: dict[WindowGroup, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, that come
+
+    def end(self, group: WindowGroup) -> bytes | None:
+        """The last key that a window of the group shows. None where a frame is not full, or where a row fails."""
+        if group not in self._ends:
+            last = max((window.frame.end for window in group.windows), default=0) - 1
+            plain = group.ranked is not None and not group.failed and not self.fails
+            full = plain and 0 <= last < len(group.ranked or ())
+            self._ends[group] = group.ranked.select(last) if full and group.ranked is not None else None
+        return self._ends[group]
+
+    def takes(self, group: WindowGroup, end: bytes, gone: list[bytes], came: list[bytes]) -> bool:
+        """Whether a transaction stays behind the end of every frame; then its keys are skipped."""
+        if (gone and min(gone) <= end) or (came and min(came) <= end):
+            return False
+        if group.size + len(came) - len(gone) > self.limits.ranked_rows_max:
+            return False
+        self.skip(group, gone, came)
+        return True
+
+    def skip(self, group: WindowGroup, gone: list[bytes], came: list[bytes]) -> None:
+        group.size += len(came) - len(gone)
+        going, coming = self._skipped.setdefault(group, (set(), set()))
+        leave, enter = settled(gone, came)
+        back, again = leave & coming, enter & going
+        coming ^= back | (enter - again)
+        going ^= again | (leave - back)
+
+    def exchange(self, group: WindowGroup) -> None:
+        """Moves the skipped keys into the sequence of their group."""
+        self._ends.pop(group, None)
+        going, coming = self._skipped.pop(group, (set(), set()))
+        if group.ranked is not None:
+            group.ranked.exchange(going, coming)
+
+    def exchange_all(self) -> None:
+        for group in list(self._skipped):
+            self.exchange(group)
