@@ -14,6 +14,6 @@ DIALECTS: Mapping[str, Dialect] = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 
 def dialect_of(tables: Tables) -> Dialect:
-    """Tables come from one origin; without any, nothing can be asked."""
+    """Tables come from one source; without any, nothing can be asked."""
     every = tables.values() if isinstance(tables, Mapping) else tables
     return DIALECTS[next((table.dialect for table in every), "sqlite")]

@@ -1,4 +1,4 @@
-"""Between following a query and asking it whole: the origin is asked for those rows alone that a change may have made.
+"""Between following a query and asking it whole: the source is asked for those rows alone that a change may have made.
 
 A query of tables with keys, joined and filtered, has rows that are told apart by the keys of the tables they come from.
 So these are asked for along with the results, and a change of a row is answered by the rows with its key. Where a row
@@ -21,7 +21,7 @@ from headwater.model.value import Row, Type
 from headwater.plan.requery_order import terms_of
 from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.ir.identifier import quote
-from headwater.sql.outline.outline import Outline, Source, outline
+from headwater.sql.outline.outline import FromItem, Outline, outline
 from headwater.sql.outline.sort_key import SortKey, SortTerm
 from headwater.sql.outline.tokens import Named, NoOutline
 
@@ -147,23 +147,23 @@ def _wanted(ask: int, values: Row) -> Iterator[tuple[int, Row]]:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """A source with its table. `missed`: there are rows without one of it. `kept`: each of its rows is in the join."""
+    """An item of FROM with its table. `missed`: there are rows without one. `kept`: each of its rows is in the join."""
 
-    source: Source
+    item: FromItem
     table: Table
     missed: bool
     kept: bool
-    equal: tuple[str, int, str] | None  # a column of its own, and the source and column it is equal to
+    equal: tuple[str, int, str] | None  # a column of its own, and the item and column it is equal to
 
     def column(self, name: str) -> str:
-        return f"{self.source.written}.{quote(name)}"
+        return f"{self.item.written}.{quote(name)}"
 
 
 def selection_of(sql: str, tables: Mapping[str, Table], dialect: str, results: Sequence[str]) -> Selection:
     """Of a query with these results. `NoOutline` says why there is none."""
     found, rules = outline(sql, DIALECTS[dialect]), DIALECTS[dialect].requery
     terms = list(terms_of(found, results, tables, rules))
-    met = _joined([(source, _table(source, tables, rules)) for source in found.sources], rules)
+    met = _joined([(item, _table(item, tables, rules)) for item in found.from_items], rules)
     keys = [
         (place, name) for missed in (False, True) for place, one in enumerate(met) if one.missed is missed
         for name in one.table.key
@@ -214,34 +214,34 @@ def _keys(table: Table, met: Sequence[_Met], keys: Sequence[tuple[int, str]]) ->
             yield tuple(keys.index((place, name)) for name in table.key)
 
 
-def _table(source: Source, tables: Mapping[str, Table], rules: DialectRequery) -> Table:
-    found = rules.table(source, tables)
+def _table(item: FromItem, tables: Mapping[str, Table], rules: DialectRequery) -> Table:
+    found = rules.table(item, tables)
     if found is None:
-        raise NoOutline(f"{source.name} is no table")
+        raise NoOutline(f"{item.name} is no table")
     if not found.key:
         raise NoOutline(f"{found.name} has no primary key")
     return found
 
 
-def _joined(given: Sequence[tuple[Source, Table]], rules: DialectRequery) -> list[_Met]:
+def _joined(given: Sequence[tuple[FromItem, Table]], rules: DialectRequery) -> list[_Met]:
     met = list[_Met]()
-    for place, (source, table) in enumerate(given):
-        if source.join in ("right", "full") and place > 1:
-            raise NoOutline(f"{source.join.upper()} JOIN of more than two tables")
+    for place, (item, table) in enumerate(given):
+        if item.join in ("right", "full") and place > 1:
+            raise NoOutline(f"{item.join.upper()} JOIN of more than two tables")
         before = given[: place + 1]
-        if source.join in ("right", "full"):
+        if item.join in ("right", "full"):
             first, its = given[0]
-            met[0] = _Met(first, its, True, source.join == "full", _equal(source, before, 0, rules))
-        missed = source.join in ("left", "full")
-        equal = _equal(source, before, place, rules) if missed else None
-        met.append(_Met(source, table, missed, source.join != "left", equal))
+            met[0] = _Met(first, its, True, item.join == "full", _equal(item, before, 0, rules))
+        missed = item.join in ("left", "full")
+        equal = _equal(item, before, place, rules) if missed else None
+        met.append(_Met(item, table, missed, item.join != "left", equal))
     return met
 
 
 def _equal(
-    joining: Source, given: Sequence[tuple[Source, Table]], own: int, rules: DialectRequery
+    joining: FromItem, given: Sequence[tuple[FromItem, Table]], own: int, rules: DialectRequery
 ) -> tuple[str, int, str] | None:
-    """A column of the source `own` that ON wants equal to that of another source, where equal values look alike."""
+    """A column of the item `own` that ON wants equal to that of another item, where equal values look alike."""
     for sides in joining.equal:
         found = [_resolved(side, given) for side in sides]
         for mine, other in (found, found[::-1]):
@@ -253,13 +253,13 @@ def _equal(
     return None
 
 
-def _resolved(named: Named, given: Sequence[tuple[Source, Table]]) -> tuple[int, str] | None:
-    """The source and the column; what stands in the last source and another (USING) is meant of the other."""
+def _resolved(named: Named, given: Sequence[tuple[FromItem, Table]]) -> tuple[int, str] | None:
+    """The item and the column; what stands in the last item and another (USING) is meant of the other."""
     labelled = [
         (place, column.name)
-        for place, (source, table) in enumerate(given)
+        for place, (item, table) in enumerate(given)
         for column in table.columns
-        if column.name.lower() == named.name.lower() and named.qualifier.lower() in ("", source.label.lower())
+        if column.name.lower() == named.name.lower() and named.qualifier.lower() in ("", item.label.lower())
     ]
     before = [one for one in labelled if one[0] < len(given) - 1]
     found = before or labelled

@@ -14,7 +14,7 @@ from headwater.dialects.postgres.types.kinds import PLAIN, REALS, is_text, kind_
 from headwater.dialects.postgres.types.numeric import is_numeric
 from headwater.model.schema import Column, Table
 from headwater.sql.outline.order_terms import Sort
-from headwater.sql.outline.outline import Outline, Source
+from headwater.sql.outline.outline import FromItem, Outline
 from headwater.sql.outline.tokens import NoOutline
 
 _ORDERED = PLAIN | {"interval", *REALS}
@@ -34,8 +34,8 @@ class PostgresRequery:
         given = any(str(value).strip().lower() == "now" for value in values)
         return function in _CLOCKS and (given or bool(_NOW.search(sql)))
 
-    def table(self, source: Source, tables: Mapping[str, Table]) -> Table | None:
-        return tables.get(source.name if source.schema in ("", "public") else f"{source.schema}.{source.name}")
+    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
+        return tables.get(item.name if item.schema in ("", "public") else f"{item.schema}.{item.name}")
 
     def equals_alike(self, one: Column, other: Column) -> bool:
         texts = all(column.declared.partition("(")[0] in _TEXTS for column in (one, other))

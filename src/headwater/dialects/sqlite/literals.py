@@ -1,6 +1,6 @@
 """SQLite's literals and affinity: constants read, written and converted by SQLite itself, so that no digit differs.
 
-The database asked is an empty one in memory. Never touches data of an origin.
+The database asked is an empty one in memory. Never touches data of a source.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from headwater.dialects.sqlite.functions import CLOCKS, VOLATILE
 from headwater.model.schema import Column, Table
 from headwater.sql.ir.collation import COLLATIONS
 from headwater.sql.outline.order_terms import Sort
-from headwater.sql.outline.outline import Outline, Source, Spoken
+from headwater.sql.outline.outline import FromItem, Outline, Spoken
 from headwater.sql.outline.tokens import NoOutline
 
 _NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
@@ -33,9 +33,9 @@ class SqliteRequery:
         given = any(str(value).strip().lower() == "now" for value in values)
         return given or bool(_NOW.search(sql) or _LONELY_FORMAT.search(sql))
 
-    def table(self, source: Source, tables: Mapping[str, Table]) -> Table | None:
-        named = (table for table in tables.values() if table.name.lower() == source.name.lower())
-        return next(named, None) if source.schema in ("", "main") else None
+    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
+        named = (table for table in tables.values() if table.name.lower() == item.name.lower())
+        return next(named, None) if item.schema in ("", "main") else None
 
     def equals_alike(self, one: Column, other: Column) -> bool:
         return one.collation.upper() == other.collation.upper() == "BINARY"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from headwater.model.schema import Column, Table
     from headwater.sql.outline.order_terms import Sort
-    from headwater.sql.outline.outline import Outline, Source
+    from headwater.sql.outline.outline import FromItem, Outline
 
 
 class DialectRequery(Protocol):
@@ -21,7 +21,7 @@ class DialectRequery(Protocol):
 
     # Tables
 
-    def table(self, source: Source, tables: Mapping[str, Table]) -> Table | None:
+    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
         """The table that FROM means."""
 
     def equals_alike(self, one: Column, other: Column) -> bool:

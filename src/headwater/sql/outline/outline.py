@@ -1,7 +1,7 @@
 """The outline of a SELECT, read off its tokens: where results, tables, joins, condition and order stand in the text.
 
 It reads what nobody here could bind: expressions are skipped over, whatever they say. What is more than results,
-tables, a condition and an order has no outline. Names are not resolved; the origin has the last word on what was made
+tables, a condition and an order has no outline. Names are not resolved; the source has the last word on what was made
 of an outline.
 """
 
@@ -29,7 +29,7 @@ _MORE = words("GROUP HAVING LIMIT OFFSET FETCH UNION INTERSECT EXCEPT WINDOW FOR
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
     """A table in FROM. `label` is what its columns are qualified by, `written` the same as it stands there. `equal` are
     comparisons of two columns that ON or USING asks for."""
 
@@ -61,7 +61,7 @@ class Outline:
     body: str
     condition: str
     order: tuple[Sort, ...]
-    sources: tuple[Source, ...]
+    from_items: tuple[FromItem, ...]
     results: tuple[Spoken, ...]
     inner: frozenset[str]
 
@@ -74,10 +74,10 @@ def outline(sql: str, dialect: Dialect) -> Outline:
         raise NoOutline("it does not read") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
-    return _Reader(numbered(sql, tokens), sql).outline()
+    return _OutlineReader(numbered(sql, tokens), sql).outline()
 
 
-class _Reader:
+class _OutlineReader:
     """Walks over the words at depth 0."""
 
     def __init__(self, all_words: list[Word], sql: str) -> None:
@@ -91,14 +91,14 @@ class _Reader:
             self._advance("its results have no FROM after them")
         begins = self._at
         self._at += 1
-        sources = tuple(self._sources())
+        from_items = tuple(self._from_items())
         ends = self._at
         condition, order = self._condition(), self._order()
         head, body = self._text(0, begins), self._text(begins, ends)
         if start == begins:
             raise NoOutline("it has no results")
         results = tuple(map(_spoken, listed(self._all[start:begins])))
-        return Outline(head, body, condition, order, sources, results, frozenset(self._inner()))
+        return Outline(head, body, condition, order, from_items, results, frozenset(self._inner()))
 
     # Words
 
@@ -147,16 +147,16 @@ class _Reader:
 
     # FROM and WHERE
 
-    def _sources(self) -> Iterator[Source]:
-        yield self._source("inner")
+    def _from_items(self) -> Iterator[FromItem]:
+        yield self._from_item("inner")
         while self._at < len(self._all) and self._word not in _AFTER_TABLES:
             yield self._joined()
 
-    def _joined(self) -> Source:
+    def _joined(self) -> FromItem:
         join: Join = "inner"
         if self._word == ",":
             self._at += 1
-            return self._source(join)
+            return self._from_item(join)
         if self._word == "NATURAL":
             self._at += 1
         if self._word in _SIDES:
@@ -165,9 +165,9 @@ class _Reader:
         if self._word != "JOIN":
             raise NoOutline(f"we do not read its FROM at {self._here()}")
         self._at += 1
-        return self._source(join)
+        return self._from_item(join)
 
-    def _source(self, join: Join) -> Source:
+    def _from_item(self, join: Join) -> FromItem:
         schema, name = "", self._name()
         if self._word == ".":
             self._at += 1
@@ -177,7 +177,7 @@ class _Reader:
             self._at += self._word == "AS"
             label = self._name()
         written = self._all[self._at - 1].text
-        return Source(schema, name, label, written, join, tuple(self._equal(label)))
+        return FromItem(schema, name, label, written, join, tuple(self._equal(label)))
 
     def _here(self) -> str:
         return f'"{self._all[self._at].text}"' if self._at < len(self._all) else "its end"

@@ -2,7 +2,7 @@
 
 Only whether a text matches is asked, so which part of it does never matters. Read are letters, `.`, `^`, `$`, lists in
 brackets, `|`, groups, and `*`, `+`, `?`, `{2,3}` behind a single character: what could take exponential time is not
-read, nor what depends on a language. Of anything else it says nothing, and the origin is asked.
+read, nor what depends on a language. Of anything else it says nothing, and the source is asked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Literals of dates, times, intervals and uuids, as PostgreSQL reads them with ISO dates in UTC. Pure.
 
-Only forms that mean the same to everybody are read. Of any other it says nothing, and the origin is asked; never is a
+Only forms that mean the same to everybody are read. Of any other it says nothing, and the source is asked; never is a
 word of the clock among them (`now`, `today`).
 """
 

@@ -1,7 +1,7 @@
 """Formats of `to_char` for moments, read into pieces as PostgreSQL reads them. Pure.
 
 Only words that mean the same everywhere are read, and signs between them; of a format with anything else, or with
-words that run into longer ones, it says nothing, and the origin is asked.
+words that run into longer ones, it says nothing, and the source is asked.
 """
 
 from __future__ import annotations
