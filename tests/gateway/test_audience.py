@@ -27,12 +27,13 @@ class Heard:
 
     emissions: list[Emission] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    readies: list[str] = field(default_factory=list)
 
     def emit(self, subscription: str, emission: Emission) -> None:
         self.emissions.append(emission)
 
     def ready(self, subscription: str, position: int) -> None:
-        pass
+        self.readies.append(subscription)
 
     def resync(self, subscription: str, reason: str) -> None:
         pass
@@ -85,6 +86,28 @@ def test_a_position_that_changes_nothing_comes_with_the_heartbeat(tmp_path: Path
     position = works.write("INSERT INTO other VALUES (1)")
     works.run()
     assert sink.positions[-1] == position and len(sink.emissions) == 1
+    works.close()
+
+
+@pytest.mark.parametrize("windows", [3, 60])
+def test_an_answer_is_told_to_its_own_query_and_no_others(tmp_path: Path, windows: int) -> None:
+    """How far the other re-queried windows of the session are right comes with the heartbeat."""
+    works = Works(tmp_path, limits=NO_HEARTBEAT)
+    works.write("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE other (id INTEGER PRIMARY KEY)")
+    sink = Heard()
+    session = works.hub.open(sink)
+    for number in range(windows):
+        sql = f"SELECT id, count(*) OVER () AS c{number} FROM {'t' if number else 'other'}"
+        works.hub.subscribe(session, f"q{number}", works.pipeline.plan(sql))
+    works.run()
+    sink.readies.clear()
+    for number in range(COMMITS):
+        works.write(f"INSERT INTO other VALUES ({number})")
+        works.run()
+    assert sink.readies == ["q0"] * COMMITS
+    works.hub.await_position(session, session.position)
+    works.run()
+    assert sorted(set(sink.readies)) == sorted(f"q{number}" for number in range(windows))
     works.close()
 
 

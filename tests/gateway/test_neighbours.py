@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from headwater.engine.emissions.reader import read_emissions
+from headwater.gateway.hub import hub
 from headwater.gateway.web import outbox, socket
+from headwater.gateway.web.connections import BoundedWebSocket
 from headwater.gateway.web.threads import TOGETHER_MAX, Queue
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.records import report
+from headwater.pipeline.records.control import Answer
+from headwater.pipeline.requery.requery import LANES
 from headwater.plan.planner import Planned
 from headwater.protocol.emissions import encode_body
 from tests.support.databases import WAYS, place
@@ -34,15 +38,15 @@ def test_owners_take_turns() -> None:
 
 def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are asked for at once: the next are logged when the cells have taken those before."""
-    monkeypatch.setattr(socket, "_SETTLE_S", 600.0)
+    monkeypatch.setattr(hub, "_SETTLE_S", 600.0)
     asked, batches = 500, list[tuple[int, bool]]()
     with place("ws", tmp_path) as here, raw(here) as greedy:
-        pipeline, hub, last = here.server.pipeline, here.server.hub, 0
+        pipeline, cells, last = here.server.pipeline, here.server.hub, 0
         subscribe = pipeline.subscribe
 
         def noted(*planned: Planned, **options: Any) -> None:
             nonlocal last
-            batches.append((len(planned), hub._slowest >= last))
+            batches.append((len(planned), cells._slowest >= last))
             subscribe(*planned, **options)
             last = pipeline.log_offset - 1
 
@@ -53,6 +57,63 @@ def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, m
         eventually(lambda: sum(count for count, _ in batches) == asked)
     assert max(count for count, _ in batches) <= TOGETHER_MAX
     assert all(taken for _, taken in batches)
+
+
+def test_a_commit_finds_few_answers_before_it_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many re-queried windows are asked for at once: each lane logs when the cells have taken those before."""
+    monkeypatch.setattr(hub, "_SETTLE_S", 600.0)
+    asked, go, settling, logged = 40, threading.Event(), list[int](), list[int]()
+    with place("ws", tmp_path) as here, raw(here) as greedy:
+        pipeline, reader = here.server.pipeline, here.server.hub
+        requery, reached, settle = pipeline._requery, pipeline.capture.reached, reader.settle
+        log = requery._log
+
+        def noted(answer: Answer) -> int:
+            logged.append(answer.instance)
+            return log(answer)
+
+        def settled() -> None:
+            settling.append(len(logged))
+            settle()
+
+        monkeypatch.setattr(requery, "_logged", lambda position: go.wait(600) and reached(position))
+        monkeypatch.setattr(requery, "_log", noted)
+        monkeypatch.setattr(pipeline, "settle", settled)
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        for n in range(asked):
+            sql = f"SELECT id, count(*) OVER () AS c{n} FROM t"
+            greedy.say({"type": "subscribe", "id": f"q{n}", "sql": sql})
+        eventually(lambda: len(requery._asked) == asked)
+        with reader._lock:  # which keeps it from hearing of the cells
+            go.set()
+            eventually(lambda: len(settling) >= 2 * LANES)
+            assert len(logged) <= LANES
+        eventually(lambda: len(logged) >= asked)
+
+
+def test_a_socket_whose_messages_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a ping stands behind the messages that we do not read yet."""
+    go, pings = threading.Event(), list[float]()
+    ping = BoundedWebSocket.send_keepalive_ping
+
+    def often(self: BoundedWebSocket) -> None:
+        self.ping_interval = 0.01
+        self.ping_timeout = None if self.ping_timeout is None else 0.01
+        pings.append(0.0)
+        ping(self)
+
+    monkeypatch.setattr(BoundedWebSocket, "send_keepalive_ping", often)
+    monkeypatch.setattr(BoundedWebSocket, "schedule_ping", lambda self: self.loop.call_later(0.01, often, self))
+    with place("ws", tmp_path, limits=replace(DEFAULT, subscribes_under_way_max=1)) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        plan = here.server.pipeline.plan
+        monkeypatch.setattr(here.server.pipeline, "plan", lambda *given: plan(*given) if go.wait(600) else None)
+        with raw(here) as patient:
+            for n in range(20):
+                patient.say({"type": "subscribe", "id": f"q{n}", "sql": "SELECT id FROM t"})
+            eventually(lambda: len(pings) > 50)
+            go.set()
+            assert [patient.hear("ready")["id"] for _ in range(20)]
 
 
 def test_a_large_result_is_encoded_by_another_thread_than_the_hubs(

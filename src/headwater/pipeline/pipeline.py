@@ -87,6 +87,7 @@ class Pipeline:
     ) -> None:
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
+        self.settle: Callable[[], object] = lambda: None  # returns once the cells have taken what is in the log
         self._turns, self._capturing = Turns(), Turns()
         self._declared: dict[str, Table] = {}
         self._plans = Plans(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
@@ -114,7 +115,9 @@ class Pipeline:
                 lambda: self._redefined(),
             )
             reached = self.capture.reached, self.capture.reached_soon
-            self._requery = Requery(source, self._append, *reached, self._give_up, limits, self._relearned)
+            self._requery = Requery(
+                source, self._append, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
+            )
             self.capture.tables = self._catalog.tables
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self.runner.on_poison = self._expel

@@ -25,7 +25,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.windows.row_names import RowNames
 from headwater.model.encoding.keys import hash_encoded
-from headwater.model.encoding.tagged_bytes import storable, stored
+from headwater.model.encoding.tagged_bytes import storable_rows, stored
 from headwater.model.value import Row, Type, pack_any, to_array
 from headwater.model.value import field as typed_field
 
@@ -172,9 +172,9 @@ class Answers:
 
 def _saved(one: Answered) -> tuple[object, ...]:
     keys = one.keyed and one.keyed.keys
-    rows = one.rows if one.keyed is None else one.keyed.rows.values()
+    rows = one.rows if one.keyed is None else list(one.keyed.rows.values())
     names = {} if one.keyed is None else one.keyed.names.kept
-    return one.template, one.ordered, [storable(row) for row in rows], one.seq, one.prev, keys, one.position, names
+    return one.template, one.ordered, storable_rows(rows), one.seq, one.prev, keys, one.position, names
 
 
 def _loaded(

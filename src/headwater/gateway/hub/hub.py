@@ -35,6 +35,7 @@ from headwater.runtime.vital_thread import VitalThread
 
 _WAIT_S = 0.25
 _LINGER_S = 5.0
+_SETTLE_S = 0.25  # for a cell that does not come along: then others need not wait for it either
 _PATIENCE_S = 60.0  # for who waits for a position; later it is heard of with the heartbeat
 _ORPHANED_S = 60.0
 _RESULT_THREADS = 2
@@ -85,6 +86,7 @@ class Hub:
     def start(self) -> None:
         for instance in self._windows:  # of earlier lives: their clients could not come back before now
             self._idle.set(instance, time.monotonic() + _ORPHANED_S)
+        self._pipeline.settle = self.settle
         self._renewing.start()
         self._thread.start()
 
@@ -258,14 +260,14 @@ class Hub:
         if not others:
             del self._by_instance[instance]
 
-    def settle(self, timeout_s: float) -> bool:
+    def settle(self) -> bool:
         """Waits until the cells have taken all that is in the log now; not for one that stood still the last time and
         still does."""
         last = self._pipeline.log_offset - 1
         with self._moved:
             if self._slowest == self._stuck_at:
                 return False
-            settled = self._moved.wait_for(lambda: self._slowest >= last, timeout_s)
+            settled = self._moved.wait_for(lambda: self._slowest >= last, _SETTLE_S)
             self._stuck_at = None if settled else self._slowest
         return settled
 
@@ -471,12 +473,12 @@ class Hub:
         sink, position = subscription.session.sink, window.state.position
         for emission in window.opening(subscription.resume):
             self._emit(subscription, emission.seq, emission)
-        ready = Due(window.state.seq, lambda: sink.ready(subscription.id, position), is_emission=True)
+        ready = Due(window.state.seq, lambda: sink.ready(subscription.id, position), True, subscription)
         self._put(subscription.session, ready)
 
     def _emit(self, subscription: Subscription, tx: int, emission: Emission) -> None:
         sink = subscription.session.sink
-        due = Due(tx, lambda: sink.emit(subscription.id, emission), is_emission=True)
+        due = Due(tx, lambda: sink.emit(subscription.id, emission), True, subscription)
         self._put(subscription.session, due)
 
     def _put(self, session: Session, due: Due) -> None:
@@ -617,15 +619,17 @@ class Hub:
         quiet = self._heartbeats.due(now)
         for session in quiet:
             self._heartbeats.set(session, now + self._heartbeat_s)
-        for session in {*self._stirred, *self._eager, *quiet}:
+        for session in {*self._eager, *quiet}:
+            self._move(session, everything=True)
+        for session in list(self._stirred):
             self._move(session)
         for session in list(self._awaiting):
             self._answer(session)
 
-    def _move(self, session: Session) -> None:
+    def _move(self, session: Session, *, everything: bool = False) -> None:
         self.sessions_moved += 1
         self._make_up(session)
-        self._flush(session)
+        self._flush(session, everything=everything)
         if len(session.inbox) > self._limits.inbox_emissions_max:
             self._overflow(session)
         if not session.inbox and session.behind is None:
@@ -635,7 +639,7 @@ class Hub:
         """Tells a session of the position that it waits for, once all its cells and answers are there."""
         assert session.awaited is not None
         if self._aligned(session.cells)[1] >= session.awaited:
-            self._move(session)
+            self._move(session, everything=True)
         told = [session.position, *(one.right_through for one in session.answered.values())]
         if min(told) >= session.awaited or time.monotonic() > session.patience_s:
             session.awaited = None
@@ -653,10 +657,11 @@ class Hub:
         for id in list(session.subscriptions):
             self._renew(session, id)
 
-    def _flush(self, session: Session) -> None:
+    def _flush(self, session: Session, *, everything: bool = False) -> None:
         """Hands over what every cell of the session has passed, in commit order, then the position that is complete.
 
-        A cell that the session has only begun to use may be behind: nothing moves until it has caught up.
+        A cell that the session has only begun to use may be behind: nothing moves until it has caught up. How far
+        re-queried windows are right is told of those that have something new; of `everything` with the heartbeat.
         """
         aligned, position = self._aligned(session.cells)
         if position < session.position:
@@ -666,7 +671,9 @@ class Hub:
             session.inbox = [due for due in session.inbox if offset_of(due.tx) > aligned]
             for due in ready:
                 due.deliver()
-        told = [one for one in session.answered.values() if self._tell_right(one, aligned, position)]
+        new = (due.subscription for due in ready if due.subscription is not None)
+        asked = session.answered.values() if everything else [one for one in new if one.id in session.answered]
+        told = [one for one in asked if self._tell_right(one, aligned, position)]
         if ready or told or position > session.position:
             session.position = position
             session.sink.progress(position)

@@ -67,6 +67,7 @@ class Due:
     tx: int
     deliver: Callable[[], None]
     is_emission: bool = False
+    subscription: Subscription | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -89,6 +89,7 @@ def _server(app: Starlette, bounds: Bounds) -> uvicorn.Server:
             ws=bounds.websocket(),
             ws_max_size=bounds.limits.message_bytes_max,
             proxy_headers=False,
+            ws_ping_timeout=None,  # an answer may stand behind messages that wait for their turn; TCP tells who is gone
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=2,
         )

@@ -51,7 +51,6 @@ from headwater.runtime.switch_interval import yielding
 _SLOW = 4408
 _PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
 _LONG_SQL = 4 << 10
-_SETTLE_S = 0.25  # for a cell that does not come along: then others need not wait for it either
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
 _FAREWELL_S = 1.0
 _MANY_VALUES = 10_000  # of a result; encoding so many takes milliseconds
@@ -362,7 +361,7 @@ def _subscribe_all(server: Server, asked: Sequence[Asked]) -> list[Planned | Exc
     next come when the cells have taken these: so that a commit finds few of them before it in the log."""
     with yielding():
         outcomes = _joined(server, asked)
-        server.hub.settle(_SETTLE_S)
+        server.hub.settle()
     return outcomes
 
 

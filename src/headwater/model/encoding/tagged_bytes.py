@@ -5,9 +5,10 @@ values apart: 1 is not 1.0, and 1.0 is not 1.00. NULL is no bytes at all, never 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,13 @@ def storable(row: Iterable[Any]) -> list[Any]:
     return [
         value if type(value) in _PLAIN else msgspec.msgpack.Ext(_EXT, _PACKERS[type(value)](value)) for value in row
     ]
+
+
+def storable_rows(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    """The same of many rows; most have nothing that msgpack does not hold, and are taken as they are."""
+    if set(map(type, chain.from_iterable(rows))) <= _PLAIN:
+        return rows
+    return [storable(row) for row in rows]
 
 
 def stored(code: int, data: memoryview) -> Any:

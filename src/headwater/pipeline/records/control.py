@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
 from headwater.engine.requeried.keyed_rows import Keys
 from headwater.log.record import Kind, Record
-from headwater.model.encoding.tagged_bytes import storable, stored
+from headwater.model.encoding.tagged_bytes import storable, storable_rows, stored
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 
@@ -180,14 +179,10 @@ def _storable(control: Control) -> Control:
         case Subscribe(values=values):
             return msgspec.structs.replace(control, values=tuple(storable(values)))
         case Answer(rows=rows, parts=parts):
-            asked = parts and tuple((places, _storable_rows(values)) for places, values in parts)
-            return msgspec.structs.replace(control, rows=_storable_rows(rows), parts=asked)
+            asked = parts and tuple((places, tuple(map(tuple, storable_rows(values)))) for places, values in parts)
+            return msgspec.structs.replace(control, rows=tuple(map(tuple, storable_rows(rows))), parts=asked)
         case _:
             return control
-
-
-def _storable_rows(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(storable(row)) for row in rows)
 
 
 def decode_control(record: Record) -> Control:

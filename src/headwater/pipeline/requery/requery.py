@@ -55,14 +55,16 @@ class Requery:
         give_up: Callable[[int, str], None],
         limits: Limits,
         learn: Callable[[Requeried], Requeried],
+        settle: Callable[[], object] = lambda: None,
     ) -> None:
         """`log` gives the offset of the answer; `logged` returns once the log has reached a position, `logged_soon`
         raises `Behind` where it has not after so many seconds; `give_up` ends a window that the origin does not answer,
-        or answers with too much; `learn` tells what a query reads by now, from tables that are all captured."""
+        or answers with too much; `learn` tells what a query reads by now, from tables that are all captured; `settle`
+        returns once the cells have taken what is in the log."""
         self._source, self._log, self._logged, self._logged_soon = source, log, logged, logged_soon
         self._patience_s = _PATIENCE_S
         self._give_up, self._limits, self._limit_s = give_up, limits, limits.question_ms_max / 1000
-        self._learn = learn
+        self._learn, self._settle = learn, settle
         self.redefinitions = 0  # told so far
         self._asked: dict[int, AskedWindow] = {}
         self._failed: dict[int, str] = {}
@@ -290,6 +292,7 @@ class Requery:
             return
         asked.rows = len(answer.rows)
         renamed = self._renamed(asked, answer.position)
+        self._settle()  # many answers at once would stand before the next commit in the log
         self._log_answer(asked, Answered(instance, answer.position, tuple(answer.rows), renamed=renamed))
 
     def _understood(
