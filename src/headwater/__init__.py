@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ __all__ = [
     "apply",
     "connect",
 ]
+
+if os.environ.get("HEADWATER_LOG"):
+    from headwater.runtime.log_level import show_logs
+
+    show_logs()
 
 
 def __getattr__(name: str) -> Any:

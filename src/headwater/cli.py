@@ -50,6 +50,7 @@ _DOCTOR_EXAMPLES = """examples:
 
 exit code: 0 when nothing is bad, 1 otherwise
 """
+_VERBOSE = "log what happens to standard error, in detail: as HEADWATER_LOG=debug does"
 _INSPECT = "It only reads, also while a server runs. Exit code: 0 when nothing is damaged, 1 otherwise."
 
 
@@ -58,11 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if argv is None:
         _spare_pandas(args)
-    import logging
-
     from headwater.model.errors import HeadwaterError
+    from headwater.runtime.log_level import show_logs
 
-    logging.basicConfig(level=logging.WARNING, format="headwater: %(message)s")
+    show_logs(args.verbose)
     try:
         return _run(args)
     except HeadwaterError as error:
@@ -124,6 +124,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for add in (_add_demo, _add_serve, _add_watch, _add_explain, _add_verify, _add_doctor, _add_inspect, _add_detach):
         add(commands)
+    for command in commands.choices.values():
+        command.add_argument("-v", "--verbose", action="store_true", help=_VERBOSE)
     return parser
 
 

@@ -171,6 +171,8 @@ class Capture:
     def _append(self, transactions: Sequence[Transaction]) -> None:
         payloads = encode_frames(transactions, self.tables, limits=self._limits)
         self._writer.append_many([(Kind.FRAME, payload) for payload in payloads])
+        last = transactions[-1].position
+        _log.debug("logged %d transactions in %d frames, to position %d", len(transactions), len(payloads), last)
         with self._moved:
             self.position = transactions[-1].position
             self._moved.notify_all()

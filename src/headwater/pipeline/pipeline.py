@@ -197,7 +197,9 @@ class Pipeline:
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
         """With the text it was made from, so that it can be planned again."""
-        return replace(self._planned(sql, params), text=sql, given=params)
+        planned = self._planned(sql, params)
+        _log.debug("planned as %s, template %s: %s", planned.strategy, planned.template.id, sql)
+        return replace(planned, text=sql, given=params)
 
     def replanned(self, planned: Planned) -> Planned:
         """The same plan where it fits the tables we capture now, else a new one from the query's text."""
@@ -479,6 +481,8 @@ class Pipeline:
                     hint="subscribe again",
                 )
             self._retention.activated(self._append(activate), activate.since, activate.kept)
+            rows = sum(one.rows for one in activate.tables)
+            _log.debug("activated template %s: %d rows read, built %d times", template.id, rows, len(activate.built))
             arranged = self._arranged(template)
             self._catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)

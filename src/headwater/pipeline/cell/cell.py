@@ -128,7 +128,10 @@ class Cell:
         if records:
             began = self._clock()
             self._take(records)
-            self._pace.took(len(records), sum(len(one.payload) for one in records), self._clock() - began)
+            size, seconds = sum(len(one.payload) for one in records), self._clock() - began
+            self._pace.took(len(records), size, seconds)
+            stepped = self.config.number, len(records), size, self.applied, seconds * 1000
+            _log.debug("cell %d took %d records of %d bytes, to offset %d, in %.1f ms", *stepped)
             self.save_if_due()
         return bool(records)
 
@@ -166,6 +169,7 @@ class Cell:
             write_manifest(self._directory, manifest)
         self._diffs.truncate(self._diffs.newest(self.config.limits.history_bytes_max))
         self._saved_offset = self.applied
+        _log.debug("cell %d saved manifest %d at offset %d", self.config.number, self._number, self.applied)
 
     def close(self) -> None:
         self._reader.close()
@@ -291,6 +295,7 @@ class Cell:
     def _control(self, record: Record) -> None:
         self._pending.parts.clear()  # parts are appended together: what stands between them cut them off
         self._positions[tx_of(record.offset, 0)] = self._position
+        _log.debug("cell %d reads %s at offset %d", self.config.number, record.kind.name, record.offset)
         if record.kind in (Kind.REPORT, Kind.LEASE, Kind.SNAPSHOT, Kind.DIFFS):
             return
         match decode_control(record):

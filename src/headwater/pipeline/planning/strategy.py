@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from headwater.dialects.registry import DIALECTS
@@ -17,6 +18,8 @@ from headwater.plan.volatile_functions import refuse_volatile
 from headwater.sources.source import Reads, Source
 from headwater.sql.outline.tokens import NoOutline
 from headwater.sql.syntax.parameters import Given
+
+_log = logging.getLogger("headwater.plan")
 
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
@@ -80,7 +83,9 @@ def _asked(
         whole = (reason, f"not selective: {other}")
         query = requeried(sql, params, reads.columns, reads.tables, whole)
     _refuse_volatile(source, sql, params, reads)
-    return planned_requery(query), query
+    planned = planned_requery(query)
+    _log.debug("%s: %s; %s", sql, planned.strategy, "; ".join(query.why))
+    return planned, query
 
 
 def _refuse_volatile(source: Source, sql: str, params: Given, reads: Reads) -> None:

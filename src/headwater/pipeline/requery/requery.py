@@ -307,7 +307,9 @@ class Requery:
         began_s = time.monotonic()
         try:
             answer = ask(self._cancellable(instance, asked, limit_s))
-            asked.slow = time.monotonic() - began_s > _QUICK_S
+            took_s = time.monotonic() - began_s
+            asked.slow = took_s > _QUICK_S
+            _log.debug("window %d: the source answered in %.1f ms", instance, took_s * 1000)
         except TooSlow as error:
             asked.slow = True
             if limit_s < self._limit_s:
@@ -335,6 +337,9 @@ class Requery:
         with asked.logging:
             if self._asked.get(answer.instance) is asked:
                 self._answered(asked, answer.position, self._log(answer))
+                what = "whole" if answer.parts is None else f"in {len(answer.parts)} parts"
+                told = answer.instance, what, len(answer.rows), answer.position
+                _log.debug("window %d: logged its answer %s, %d rows at position %d", *told)
 
     def _answered(self, asked: AskedWindow, position: int, offset: int) -> None:
         """It is put again where it became dirty meanwhile: from here on another lane may ask for it."""
