@@ -197,7 +197,7 @@ def test_a_place_where_no_database_can_be(tmp_path: Path) -> None:
         with pytest.raises(headwater.SourceError):
             headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data")
     for address in ("", "sqlite://", "oracle://x", "memory:"):
-        with pytest.raises(headwater.SourceError, match="address of a source"):
+        with pytest.raises(headwater.SourceError, match="address of a database"):
             headwater.connect(address, runner="inline", data_dir=tmp_path / "data")
     with pytest.raises(headwater.HeadwaterError, match="expected runner 'spark' or 'inline'"):
         headwater.connect("memory://", runner="thread", data_dir=tmp_path / "data")

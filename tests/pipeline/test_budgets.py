@@ -140,7 +140,7 @@ def test_what_the_database_makes_too_long_ends_its_query_and_is_never_null(shop:
     fill(shop, "orders", 4)
     with opened(shop, tmp_path) as db:
         neighbour = db.query(NEIGHBOUR, live=True)
-        with pytest.raises(headwater.HeadwaterError, match="needs more memory than a question may have"):
+        with pytest.raises(headwater.HeadwaterError, match="needs more memory than it may use"):
             db.query("SELECT id, printf('%300000000d', n) AS long FROM orders", live=True)
         assert neighbour.wait(db.execute("INSERT INTO orders VALUES (9000, 3)"))
         assert {"id": 9000, "n": 3} in neighbour.rows

@@ -394,7 +394,7 @@ def test_changes_that_are_asked_for_again_while_a_table_is_captured_are_all_told
         assert source._slot.row_cache is not None and source._slot.stream is not None
         seed, rewind = source._slot.row_cache.seed, source._slot.stream.rewind
         lock, told = ToldLock(), list[object]()
-        monkeypatch.setattr(source, "_capturing", lock)
+        monkeypatch.setattr(source._slot, "capturing", lock)
         again = threading.Thread(target=lambda: told.extend(_told(source, after, source.position())), daemon=True)
 
         def rewound() -> None:

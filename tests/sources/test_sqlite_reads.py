@@ -65,7 +65,7 @@ def test_a_virtual_table_cannot_be_watched_but_json_each_is_only_its_arguments(s
     for sql in ("SELECT body FROM notes", "SELECT count(*) AS n FROM NOTES", "SELECT c0 FROM notes_content"):
         with pytest.raises(UnsupportedQuery, match="cannot be watched"):
             source.reads(sql)
-    with pytest.raises(PermissionDenied, match="pragma_table_list is no table or view"):
+    with pytest.raises(PermissionDenied, match="pragma_table_list is not a table or view"):
         source.reads("SELECT name FROM pragma_table_list")
     assert source.reads("SELECT e.value AS v FROM a, json_each(a.x) e").tables == {"a": frozenset({"x"})}
 

@@ -222,7 +222,7 @@ def test_as_far_as_the_wal_reaches_and_what_it_has_not_written_over_of_the_one_b
     assert header is not None
     frames = path.with_name(path.name + "-wal").stat().st_size // header.frame_bytes
     assert len(found) > frames / 4 > 200, "each commit took three pages, or four"
-    assert "positions 2 to" in notes[0] and "told as one" in notes[0]
+    assert "positions 2 to" in notes[0] and "reported as one transaction" in notes[0]
 
 
 def test_frames_left_of_the_wal_before_count_only_with_their_checksums(path: Path, connect: Connect) -> None:

@@ -71,20 +71,20 @@ class Cancellation:
     def check(self) -> None:
         """Raises where the question is over."""
         if self._cancelled:
-            raise Cancelled("the question was cancelled: no client waits for it")
+            raise Cancelled("the query was cancelled: no client is waiting for it")
         if self.left_s == 0.0:
             raise self.too_slow()
 
     def too_slow(self) -> TooSlow:
         return TooSlow(
             f"the database took longer than {self.seconds:g} s to answer the query",
-            hint="make it cheaper, by an index or a narrower WHERE",
+            hint="make it cheaper: add an index or narrow the WHERE clause",
         )
 
     def check_size(self, answer_bytes: int) -> None:
         """Raises where so many of the answer are too many. What is left of it must not be read."""
         if answer_bytes > self.bytes_max:
             raise LimitExceeded(
-                f"the answer of the database is larger than {self.bytes_max >> 20} MiB",
-                hint="ask for fewer rows or columns",
+                f"the result of the query is larger than {self.bytes_max >> 20} MiB",
+                hint="select fewer rows or columns",
             )

@@ -1,10 +1,11 @@
-"""From the address of a database to its source. Never more than parsing and a choice."""
+"""From the address of a database to its source. Every database that can be read is listed here, and only here."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
@@ -24,24 +25,23 @@ _lock = threading.Lock()
 def open_source(url: str) -> Source:
     """Knows `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://` and, shared by name, `memory://name`; and
     `postgresql://…` as libpq does."""
-    scheme, _, rest = url.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return SqliteSource(Path(unquote(rest[1:])))
-    if scheme == "memory" and "://" in url:
-        return _memory(rest) if rest else MemorySource()
-    if scheme in ("postgresql", "postgres") and "://" in url:
-        return _postgres(url)
-    raise _unknown(url)
+    return _kind(url).source(url)
 
 
 def open_doctor(url: str, scope: DoctorScope = EVERYTHING) -> Doctor:
-    """For the same addresses, but those in memory, where nothing can be amiss. No file is created."""
-    scheme, _, rest = url.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return SqliteDoctor(Path(unquote(rest[1:])), scope)
-    if scheme in ("postgresql", "postgres") and "://" in url:
-        return _postgres_doctor(url, scope)
-    raise _unknown(url)
+    """For the same addresses, but those in memory, where nothing can be wrong. No file is created."""
+    doctor = _kind(url).doctor
+    if doctor is None:
+        raise _unknown(url)
+    return doctor(url, scope)
+
+
+def _kind(url: str) -> SourceKind:
+    scheme, separator, _ = url.partition("://")
+    kind = KINDS.get(scheme)
+    if kind is None or not separator:
+        raise _unknown(url)
+    return kind
 
 
 def must_exist(url: str) -> None:
@@ -66,9 +66,43 @@ def _nearest(path: Path) -> str:
 
 def _unknown(url: str) -> SourceError:
     return SourceError(
-        f"{shown(url)!r} is not the address of a source we know",
+        f"{shown(url)!r} is not the address of a database that Headwater can read",
         hint="use sqlite:///relative.db, sqlite:////absolute.db, memory://, memory://name or postgresql://host/database",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """How addresses of one scheme are opened. There is no doctor for tables in memory."""
+
+    source: Callable[[str], Source]
+    doctor: Callable[[str, DoctorScope], Doctor] | None
+
+
+def _sqlite(url: str) -> Source:
+    return SqliteSource(_path(url))
+
+
+def _sqlite_doctor(url: str, scope: DoctorScope) -> Doctor:
+    return SqliteDoctor(_path(url), scope)
+
+
+def _path(url: str) -> Path:
+    _, _, rest = url.partition("://")
+    if not rest.startswith("/") or len(rest) < 2:
+        raise _unknown(url)
+    return Path(unquote(rest[1:]))
+
+
+def _memory(url: str) -> Source:
+    _, _, name = url.partition("://")
+    if not name:
+        return MemorySource()
+    with _lock:
+        source = _named.get(name)
+        if source is None or not source.hold():
+            source = _named[name] = MemorySource(name)
+        return source
 
 
 def _postgres(url: str) -> Source:
@@ -95,9 +129,10 @@ def _driver() -> Iterator[None]:
         ) from None
 
 
-def _memory(name: str) -> MemorySource:
-    with _lock:
-        source = _named.get(name)
-        if source is None or not source.hold():
-            source = _named[name] = MemorySource(name)
-        return source
+_POSTGRES = SourceKind(_postgres, _postgres_doctor)
+KINDS = {
+    "sqlite": SourceKind(_sqlite, _sqlite_doctor),
+    "memory": SourceKind(_memory, None),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+}

@@ -117,6 +117,7 @@ class Source(Protocol):
 
     name: str  # stable: the same database has the same name after a restart
     dialect: str
+    prepares_first: bool  # the database must read a query before we plan it: only it knows what the names in it mean
     holds_log: bool  # what we create in the database makes it keep its log until we have read it
     ephemeral: bool  # nothing must survive this process: what we create in the database ends with it, where possible
     address: str | None  # by which another process can open it to read tables; None where only this process can

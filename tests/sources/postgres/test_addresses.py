@@ -195,7 +195,7 @@ def test_a_checked_certificate(encrypted: Postgres, authority: Path, servers: Se
     (finding,) = [one for one in doctor.examine() if one.subject == "encryption"]
     doctor.close()
     assert finding.state is Severity.FINE
-    assert "certificate checked" in finding.found
+    assert "certificate verified" in finding.found
 
 
 @pytest.mark.tls

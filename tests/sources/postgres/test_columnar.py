@@ -338,7 +338,7 @@ def test_a_row_that_is_not_known_ends_its_table(tmp_path: Path, always: None, sa
     columns._received(Received([written(message) for message in messages], 0))
     (end,) = columns.take(0, 100)
     assert isinstance(end, SchemaChange) and end.after is None and end.lost
-    assert end.reason == "a row of table t1 changed that is not among those we know"
+    assert end.reason == "a row of table t1 changed that Headwater does not know"
 
 
 @pytest.mark.parametrize("cut", [1, 3, 6])

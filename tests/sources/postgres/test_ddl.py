@@ -43,14 +43,14 @@ def _told(source: PostgresSource, after: int) -> list[Any]:
         ("ALTER TABLE t ALTER COLUMN b TYPE bigint", "column b of table t"),
         ("ALTER TABLE t ALTER COLUMN a TYPE int USING 1", "column a of table t"),
         ("ALTER TABLE t SET SCHEMA other", "renamed to other.t"),
-        ("ALTER TABLE t DROP CONSTRAINT t_pkey", "no replica identity"),
-        ("ALTER TABLE t REPLICA IDENTITY NOTHING", "no replica identity"),
-        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)", "another primary key"),
-        ("ALTER TABLE t REPLICA IDENTITY FULL, DROP CONSTRAINT t_pkey", "another primary key"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", "no longer has a replica identity"),
+        ("ALTER TABLE t REPLICA IDENTITY NOTHING", "no longer has a replica identity"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)", "the primary key of table t was changed"),
+        ("ALTER TABLE t REPLICA IDENTITY FULL, DROP CONSTRAINT t_pkey", "the primary key of table t was changed"),
         ("ALTER TABLE t ADD COLUMN c float DEFAULT random()", "rewritten"),
         ("ALTER TABLE t ALTER COLUMN b TYPE int USING b + 1", "rewritten"),
         ("ALTER TABLE t ADD COLUMN c int, ALTER COLUMN b TYPE int USING b + 1", "rewritten"),
-        ("ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN b int DEFAULT 7", "column b of table t was made anew"),
+        ("ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN b int DEFAULT 7", "column b of table t was recreated"),
         ('ALTER TABLE t ALTER COLUMN a TYPE text COLLATE "POSIX"', "another collation"),
     ],
 )
@@ -191,7 +191,7 @@ def test_another_replica_identity_ends_a_table_and_no_other(source: PostgresSour
         db.execute("ALTER TABLE t REPLICA IDENTITY DEFAULT")
     items = _told(source, replica.position)
     (end,) = [item for item in items if isinstance(item, SchemaChange)]
-    assert end.reason == "table t has another replica identity"
+    assert end.reason == "the replica identity of table t was changed"
     db.execute("INSERT INTO other VALUES (1)")
     (change,) = [
         one for item in drained(source, items[-1].position) if isinstance(item, Transaction) for one in item.changes

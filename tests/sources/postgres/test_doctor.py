@@ -109,7 +109,7 @@ def test_a_role_without_rights(poor: str, url: str, db: Db, tmp_path: Path) -> N
         "TEMPORARY",
         'USAGE on SCHEMA "public"',
         'SELECT on "public"."orders"',
-        "its owner",
+        "ownership",
     ]
     for finding in missing:
         db.execute(finding.fix.encode())
@@ -192,7 +192,7 @@ def test_slots_of_ours_are_told_with_what_they_hold_back(url: str, db: Db, tmp_p
     (slot,) = _examined(url)[f"slot {name_for(tmp_path)}"]
     assert slot.state is Severity.BAD
     assert slot.by_hand
-    assert "nobody reads" in slot.found
+    assert "not in use" in slot.found
     db.execute(slot.fix.encode())
     assert f"slot {name_for(tmp_path)}" not in _examined(url)
 
@@ -240,7 +240,7 @@ def test_a_table_that_cannot_be_live_is_one_note(url: str, db: Db) -> None:
     db.execute("CREATE TABLE child () INHERITS (parent)")
     found = _examined(url)
     assert [one.found for one in found["table quick"]] == ["unlogged: no live queries"]
-    assert [one.found for one in found["table parent"]] == ["others inherit from it: no live queries"]
+    assert [one.found for one in found["table parent"]] == ["other tables inherit from it: no live queries"]
     assert [one.fix for one in found["table child"]] == ['ALTER TABLE "public"."child" REPLICA IDENTITY FULL']
     (tables,) = found["tables"]
     assert (tables.state, tables.found) == (Severity.NOTE, "0 of 3 ready")

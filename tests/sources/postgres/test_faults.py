@@ -208,7 +208,7 @@ def test_a_slot_dropped_by_hand(source: PostgresSource, db: Db) -> None:
     _wait(lambda: _dropped(db))
     db.execute("DELETE FROM t WHERE id = 3")
     ended = _ended(source, replica.position)
-    assert "and with it the changes since" in ended.reason
+    assert "the changes since then are lost" in ended.reason
     assert ended.lost
     _goes_on(source, db)
 
@@ -223,7 +223,7 @@ def test_a_slot_dropped_while_we_were_away(source: PostgresSource, db: Db, url: 
     for _ in range(2):  # what it knows of the table is not forgotten before the end of it is durable
         again = PostgresSource(url)
         again.attach(tmp_path)
-        with pytest.raises(ChangesLost, match="was dropped, and with it the changes since"):
+        with pytest.raises(ChangesLost, match="was dropped; the changes since then are lost"):
             again.capture("t")
         again.close()
     again = PostgresSource(url)
@@ -331,5 +331,5 @@ def test_detaching_while_somebody_reads_says_so(source: PostgresSource, db: Db, 
 def test_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(SourceError, match="could not be reached"):
         PostgresSource("postgresql://nobody@127.0.0.1:1/none")
-    with pytest.raises(SourceError, match="does not read"):
+    with pytest.raises(SourceError, match="cannot be parsed"):
         PostgresSource("postgresql://[half")

@@ -65,7 +65,7 @@ def test_a_transaction_open_in_any_database_is_named(
 def test_a_writer_of_the_table_is_named_and_nothing_stays(source: PostgresSource, db: Db, url: str) -> None:
     with psycopg.connect(url) as writer:
         writer.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
-        with pytest.raises(SourceError, match=f"begin to follow table t within .* pid {writer.info.backend_pid} "):
+        with pytest.raises(SourceError, match=f"start capturing table t within .* pid {writer.info.backend_pid} "):
             source.capture("t")
         assert db.execute(_OURS).fetchall() == []
     _captured_at_last(source)
@@ -103,7 +103,7 @@ def test_what_was_captured_before_goes_on(source: PostgresSource, db: Db, url: s
     after = source.position()
     with psycopg.connect(url) as writer:
         writer.execute("INSERT INTO u VALUES (1)")
-        with pytest.raises(SourceError, match="begin to follow table u"):
+        with pytest.raises(SourceError, match="start capturing table u"):
             source.capture("u")
     db.execute("INSERT INTO t VALUES (1, 'x')")
     assert any(getattr(one, "changes", ()) for one in drained(source, after))

@@ -214,7 +214,7 @@ def _compared(stream: Stream, capture: CapturedTable, found: _CatalogLook) -> li
         ended = stream.translation.shapes.ended(capture, reason, position)
         return [replace(ended, lost=_may_go_on(capture, found))]
     if position <= found.position and _is_another(capture, found.shapes[capture.oid]):
-        reason = f"table {capture.table.name} was altered, and too much has changed since to be held back"
+        reason = f"table {capture.table.name} was altered, and too many changes came after that to be held back"
         return [replace(stream.translation.shapes.ended(capture, reason, position), lost=True)]
     return [*stream.translation.shapes.fitted(found.shapes[capture.oid], position)] if position > found.position else []
 
@@ -231,9 +231,9 @@ def _reason(capture: CapturedTable, found: _CatalogLook) -> str | None:
     if shape is None:
         return f"table {name} was dropped"
     if shape.oid not in found.published:
-        return f"table {name} was taken out of the publication, and with it the changes since"
+        return f"table {name} was removed from the publication; its changes since then are lost"
     if not shape.identity_columns:
-        return f"table {name} has no replica identity any more"
+        return f"table {name} no longer has a replica identity"
     if shape.parts != capture.parts:
         return f"partitions of table {name} were attached or detached"
     if shape.is_secured:

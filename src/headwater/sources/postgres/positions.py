@@ -55,7 +55,7 @@ class Positions:
         until_s, is_fresh = time.monotonic() + PLACE_S, self.handed >= 0  # else an earlier life may have told it
         while not is_fresh or not stream.hold(now):  # it was told already: a later one
             if time.monotonic() > until_s:
-                raise SourceError(f"expected PostgreSQL's log past {now}, which was read before, found it to end there")
+                raise SourceError(f"PostgreSQL's log still ends at {now}, which was already read")
             db.execute(NUDGE)
             now, is_fresh = self._wal.end(db), True
         return now

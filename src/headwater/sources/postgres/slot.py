@@ -53,7 +53,7 @@ class CaptureSlot:
 
     def streaming(self, *, temporary: bool) -> tuple[RowCache, Stream]:
         if self.row_cache is None:
-            raise SourceError("expected a data directory before tables are captured, found none")
+            raise SourceError("there is no data directory: attach one before a table is captured")
         if self.stream is None:
             link, since = self._create(temporary)
             self.row_cache.note("since", since)
@@ -68,7 +68,7 @@ class CaptureSlot:
             try:
                 if temporary:
                     return temporary_slot(self._sessions, self.name, WRITERS_S_MAX)
-                with deadline(self._sessions, db, WRITERS_S_MAX, "begin to follow the database"):
+                with deadline(self._sessions, db, WRITERS_S_MAX, "start capturing the database"):
                     return None, publishing.create_slot(db, self.name)
             except BaseException:
                 with suppress(SourceError):
@@ -103,7 +103,7 @@ class CaptureSlot:
             publishing.publish(db, self.name, shape)
             pids = publishing.wait_for_writers(db, {shape.oid} | shape.parts, WRITERS_S_MAX)
         if pids:
-            raise blocked(self._sessions, WRITERS_S_MAX, f"begin to follow table {shape.name}", pids)
+            raise blocked(self._sessions, WRITERS_S_MAX, f"start capturing table {shape.name}", pids)
 
     def refuse_lost(self, table: str) -> None:
         """Who counts on the rows of before must hear that they are not right any more; who begins now need not."""
@@ -175,4 +175,4 @@ class CaptureSlot:
 
 
 def _unknown_since(reason: str) -> str:
-    return f"{reason}, and with it the changes since"
+    return f"{reason}; the changes since then are lost"

@@ -106,7 +106,9 @@ class Snapshots:
                 return None
             now = read_shapes(db, [shape.oid]).get(shape.oid)
             if now is None or now.name != shape.name:
-                raise SourceError(f"table {shape.name!r} went away while it was read", hint="subscribe again")
+                raise SourceError(
+                    f"table {shape.name!r} was dropped or renamed while it was read", hint="subscribe again"
+                )
             refuse_secured(now)
             known = self._slot.row_cache.captures.get(shape.oid) if self._slot.row_cache is not None else None
             capture = known if known is not None and has_shape(known, now) else capture_of(now, position)
@@ -159,8 +161,8 @@ class Snapshots:
                 return found
             if time.monotonic() > until_s:
                 raise SourceError(
-                    "PostgreSQL has logged commits that it does not show yet",
-                    hint="does it wait for a synchronous standby?",
+                    "PostgreSQL has logged commits that are not visible yet",
+                    hint="check whether it waits for a synchronous standby",
                 )
             time.sleep(_AGAIN_S)
 

@@ -47,7 +47,7 @@ _QUESTIONS = {
 class PostgresSource(StatementTransactions):
     """`changes` belongs to one thread; everything else may be called from any."""
 
-    dialect = "postgres"
+    dialect, prepares_first = "postgres", True
     holds_log, ephemeral = True, False
     address: str | None = None  # the position of a snapshot is found in the stream, which is read here
 
@@ -208,7 +208,7 @@ class PostgresSource(StatementTransactions):
             read = publishing.in_use(db)
         if read and not removed:
             raise SourceError(
-                f"expected nobody to read from {', '.join(read)}, found a Headwater that does",
+                f"{', '.join(read)} is in use by a running Headwater",
                 hint="stop it, then detach again",
             )
         return removed

@@ -196,9 +196,9 @@ class Stream:
             nudge()
             if not self.follow(lambda: self.position >= seen.upto, timeout_s):
                 raise SourceError(
-                    f"expected PostgreSQL to send its changes up to {seen.upto} within {timeout_s:g} s, "
-                    f"found them at {self.position}",
-                    hint="is somebody taking the changes?",
+                    f"PostgreSQL did not send its changes up to {seen.upto} within {timeout_s:g} s: "
+                    f"they were read up to {self.position}",
+                    hint="check that the pipeline is running: it reads the changes",
                 )
         with self.moved:
             return self._recent.place(seen, floor)

@@ -60,7 +60,7 @@ class SqliteBase(StatementTransactions):
     """The part of `Source` that needs only connections."""
 
     name: str
-    dialect = "sqlite"
+    dialect, prepares_first = "sqlite", False
     holds_log = ephemeral = False
 
     def __init__(self) -> None:

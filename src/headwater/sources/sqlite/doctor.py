@@ -61,32 +61,34 @@ class SqliteDoctor:
     def _version(self) -> Iterator[Finding]:
         needed = f"SQLite {'.'.join(map(str, VERSION_MIN))} or later, in this Python"
         old = sqlite3.sqlite_version_info < VERSION_MIN
-        then = "use a Python that was built with a newer one" if old else ""
+        then = "use a Python built with a newer SQLite" if old else ""
         yield Finding("version", needed, sqlite3.sqlite_version, Severity.BAD if old else Severity.FINE, then=then)
 
     def _writable(self) -> Iterator[Finding]:
         """The directory too: a commit makes files beside the database."""
         for subject, path in (("file", self._path), ("directory", self._path.parent)):
             if os.access(path, os.W_OK):
-                yield Finding(subject, "writable, for our triggers and their log", "writable")
+                yield Finding(subject, "writable, for Headwater's triggers and their log", "writable")
             else:
                 then = f"chmod u+w {path}"
-                yield Finding(subject, "writable, for our triggers and their log", "read-only", Severity.BAD, then=then)
+                yield Finding(
+                    subject, "writable, for Headwater's triggers and their log", "read-only", Severity.BAD, then=then
+                )
 
     def _journal(self) -> Iterator[Finding]:
         (mode,) = self._db.execute("PRAGMA journal_mode").fetchone()
-        needed = "wal: commits are told apart, readers never wait"
+        needed = "wal: transactions stay separate, readers never wait"
         if mode == "wal":
             yield Finding("journal_mode", needed, mode)
         else:
-            found = f"{mode}: commits that come close together are told as one"
+            found = f"{mode}: commits in quick succession are merged into one transaction"
             yield Finding("journal_mode", needed, found, Severity.NOTE, "PRAGMA journal_mode = WAL")
 
     def _tables(self) -> Iterator[Finding]:
         names = list(self._scope.tables) or table_names(self._db)
         refused = [finding for name in names for finding in self._refused(name)]
         ready = f"{len(names) - len(refused)} of {len(names)} ready"
-        yield Finding("tables", "such that their changes can be captured", ready)
+        yield Finding("tables", "changes can be captured", ready)
         yield from refused
 
     def _refused(self, name: str) -> Iterator[Finding]:
@@ -97,7 +99,7 @@ class SqliteDoctor:
             yield Finding(f"table {name}", "capturable", error.message, state, then=error.hint or "")
 
     def _triggers(self) -> Iterator[Finding]:
-        needed = "in step with their tables"
+        needed = "up to date with their tables"
         living = [one.shape.name for one in read_captures(self._db).values() if not one.over]
         behind = [one.shape.name for one in outdated_captures(self._db)]
         if behind:
@@ -107,16 +109,16 @@ class SqliteDoctor:
         elif living:
             yield Finding("triggers", needed, f"on {', '.join(sorted(living))}")
         else:
-            yield Finding("triggers", needed, "none: made with the first live query")
+            yield Finding("triggers", needed, "none: created with the first live query")
 
     def _waiting(self) -> Iterator[Finding]:
         if not is_installed(self._db):
             return
         first, last = self._db.execute(f"SELECT min(seq), max(seq) FROM {LOG}").fetchone()
         count = last - first + 1 if last is not None else 0
-        needed = "taken over by a server, then removed"
+        needed = "read by a server, then removed"
         if count <= _WAITING_MAX:
             yield Finding(LOG, needed, f"{count} rows")
         else:
-            then = "start Headwater, or headwater detach if it does not come back"
+            then = "start Headwater, or run headwater detach if it is no longer used"
             yield Finding(LOG, needed, f"{count} rows wait for a server", Severity.NOTE, then=then)

@@ -293,7 +293,7 @@ def _refuse_loose_references(shape: SqliteTable) -> None:
         if not field.not_null and place not in shape.key:
             raise SourceError(
                 f"table {shape.name!r} refers to its own column {field.name!r}, which may hold NULL, "
-                "by a foreign key with an action: its changes cannot be told in order",
+                "by a foreign key with an action: its changes cannot be ordered",
                 hint=f"declare {field.name} NOT NULL, or the foreign key without an action",
             )
 

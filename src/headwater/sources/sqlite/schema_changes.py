@@ -60,7 +60,7 @@ def _present(db: sqlite3.Connection, capture: TableCapture) -> SqliteTable | str
     if before != after:
         changed = next((old.name for old, new in zip(before, after, strict=False) if old != new), before[-1].name)
         return f"column {changed} of table {name} was renamed, dropped or given another type"
-    return shape if shape.key == capture.shape.key else f"table {name} has another primary key"
+    return shape if shape.key == capture.shape.key else f"the primary key of table {name} was changed"
 
 
 def _trigger_tables(db: sqlite3.Connection, capture: TableCapture) -> list[str]:

@@ -42,8 +42,8 @@ BELL_MIN_S = 0.001  # poll(2) knows nothing shorter
 ROWS_MAX = 1 << 16  # of one call of `changes`, but for a transaction that is larger
 READERS_MAX = 8  # idle connections kept
 _MERGED = (
-    "positions {} to {} were committed while Headwater was not running, and the WAL no longer tells their transactions "
-    "apart: they were told as one"
+    "positions {} to {} were committed while Headwater was not running, and the WAL no longer says where "
+    "each transaction ended: they are reported as one transaction"
 )
 
 
@@ -118,7 +118,9 @@ class SqliteSource(SqliteBase):
             if self._closed:
                 return []
             if self._identity() != self._file:
-                raise SourceError(f"{self.path} was replaced or removed", hint="restart with the present file")
+                raise SourceError(
+                    f"{self.path} was replaced or removed", hint="restart Headwater with the current file"
+                )
             try:
                 items = self._poll(after)
                 self._tick()

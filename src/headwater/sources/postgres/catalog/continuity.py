@@ -29,9 +29,9 @@ def misfit(capture: CapturedTable, now: TableDescription, shape: PostgresTable |
     if tuple(now.names[:width]) != table.names or tuple(now.types[:width]) != capture.types:
         return _column_reason(table, now.names, capture.types, now.types)
     if shape is not None and shape.key != table.key:
-        return f"table {table.name} has another primary key"
+        return f"the primary key of table {table.name} was changed"
     if now.identity and not {table.names[place] for place in capture.identity} <= set(now.identity):
-        return f"table {table.name} has another replica identity"
+        return f"the replica identity of table {table.name} was changed"
     return None
 
 

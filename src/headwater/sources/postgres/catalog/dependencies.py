@@ -77,7 +77,7 @@ def _read(db: Connection, before: str, query: str, sql: str) -> None:
     except SqlError as error:
         if "multiple commands" in error.message:
             raise SqlError(
-                "expected one query, found several statements", sql=sql, hint="leave out what is behind the semicolon"
+                "expected one query, found several statements", sql=sql, hint="remove everything after the semicolon"
             ) from None
         at, shift = error.at, len(before)
         here = (at[0] - shift, at[1] - shift) if at is not None and at[0] >= shift and sql.startswith(query) else None
@@ -173,7 +173,7 @@ def _refuse_catalogs(db: Connection, actions: str, sql: str) -> None:
     """Nothing is noted as depending on the system's own tables and views: they are never dropped."""
     for _, name, _ in system_relations(db, actions):
         raise UnsupportedQuery(
-            f"{name} is a system catalog: it cannot be watched", sql=sql, hint="ask for rows of tables"
+            f"{name} is a system catalog: it cannot be watched", sql=sql, hint="query tables instead"
         )
 
 
@@ -181,17 +181,17 @@ def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> No
     for _, _, name, kind, persistence, column, _ in depends:
         what = _UNWATCHED.get(kind) or "temporary table" * (persistence == "t")
         if what:
-            raise UnsupportedQuery(f"{name} is a {what}: it cannot be watched", sql=sql, hint="ask for rows of tables")
+            raise UnsupportedQuery(f"{name} is a {what}: it cannot be watched", sql=sql, hint="query tables instead")
         if column < 0:
             raise UnsupportedQuery(
                 f"system columns of {name} change without any change of a row", sql=sql, hint="select the key instead"
             )
     if "{TABLESAMPLECLAUSE" in actions:
-        raise UnsupportedQuery("TABLESAMPLE takes other rows every time", sql=sql)
+        raise UnsupportedQuery("TABLESAMPLE returns different rows every time", sql=sql)
     if "{ROWMARKCLAUSE" in actions:
         raise UnsupportedQuery("FOR UPDATE and FOR SHARE lock rows", sql=sql, hint="leave them out")
     if "{SQLVALUEFUNCTION" in actions or "{NEXTVALUEEXPR" in actions:
-        raise _volatile("current_date, current_timestamp, current_user or one of their kind", sql)
+        raise _volatile("current_date, current_timestamp, current_user or a similar function", sql)
     if not depends:
         raise UnsupportedQuery("a query without tables never changes", sql=sql, hint="add FROM and a table")
 
@@ -213,7 +213,7 @@ def _refuse_function(name: str, schema: str, volatility: str, arguments: int, sq
         raise _volatile(name, sql)
     if volatility == "s" and (schema != "pg_catalog" or name.startswith(_READERS)):
         raise UnsupportedQuery(
-            f"{name} may read what we do not know of",
+            f"{name} may read data that Headwater does not track",
             sql=sql,
             hint="declare the function IMMUTABLE if it depends on its arguments alone",
         )

@@ -42,7 +42,7 @@ def refuse_unready(db: Connection) -> None:
     (level,) = db.execute("SHOW wal_level").fetchone() or ("",)
     if level != "logical":
         raise SourceError(
-            f"expected wal_level logical, found {level}: PostgreSQL does not write down enough to tell its changes",
+            f"wal_level is {level}: it must be logical, or changes cannot be read",
             hint="ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL",
         )
 
@@ -68,11 +68,11 @@ def lack(db: Connection, name: str) -> str | None:
     if row is None:
         return f"the replication slot {name} was dropped"
     if row[0] == "lost":
-        return f"the replication slot {name} was overtaken by the limits of the server"
+        return f"the replication slot {name} was invalidated by a limit of the server"
     if not db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone():
         return f"the publication {name} was dropped"
     if db.execute(_ALTERED, (name,)).fetchone():
-        return f"the publication {name} was altered to tell less"
+        return f"the publication {name} was altered to publish less"
     return None
 
 

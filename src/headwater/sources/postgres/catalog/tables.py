@@ -214,7 +214,7 @@ def capturable(db: Connection, name: str) -> PostgresTable:
     if shape.kind == "r" and shape.parts:
         raise SourceError(f"tables inherit from {name!r}: its changes cannot be captured", hint="partition it instead")
     if not shape.sent:
-        raise SourceError(f"table {name!r} has no columns that replication tells of")
+        raise SourceError(f"table {name!r} has no columns that replication sends")
     _refuse_no_identity(shape, shapes)
     refuse_secured(shape)
     return shape
@@ -234,7 +234,7 @@ def _refuse_no_identity(shape: PostgresTable, shapes: Mapping[int, PostgresTable
     """To publish such a table would make its user's updates fail."""
     for one in unidentified(shape, shapes):
         raise SourceError(
-            f"table {one.name!r} has no replica identity: PostgreSQL would not tell which rows change",
+            f"table {one.name!r} has no replica identity: PostgreSQL would not say which rows change",
             hint=f"give it a primary key, or ALTER TABLE {qualified(one)} REPLICA IDENTITY FULL",
         )
 

@@ -115,7 +115,7 @@ def shaken(table: Table, before: CacheValidity, now: CacheValidity) -> str | Non
     """
     anew = [name for name in table.names if _differs(name, before.columns, now.columns)]
     if anew:
-        return f"column {anew[0]} of table {table.name} was made anew or given another collation"
+        return f"column {anew[0]} of table {table.name} was recreated or given another collation"
     if before.file != now.file and any(_differs(name, before.altered, now.altered) for name in table.names):
         return f"table {table.name} was rewritten when a column of it was altered"
     if any(_differs(oid, before.types, now.types) for oid in before.types):

@@ -37,7 +37,7 @@ class UnknownRow(SourceError):
     """A change that cannot be applied: its table is read anew, others go on."""
 
     def __init__(self, capture: CapturedTable) -> None:
-        super().__init__(f"a row of table {capture.table.name} changed that is not among those we know")
+        super().__init__(f"a row of table {capture.table.name} changed that Headwater does not know")
         self.capture = capture
 
 
@@ -136,7 +136,7 @@ class Translation:
     def _refuse_other_shape(self, capture: CapturedTable, relation: Relation) -> None:
         if tuple(column.name for column in relation.columns) != capture.table.names:
             raise SourceError(
-                f"expected table {capture.table.name} to stay as it was while it was read, found a change of columns",
+                f"the columns of table {capture.table.name} changed while it was read",
                 hint="subscribe again",
             )
 

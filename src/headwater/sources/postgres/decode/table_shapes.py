@@ -66,7 +66,9 @@ class TableShapes:
         if reason is not None:
             return [self.ended(capture, reason, position)]
         if emptied(capture.validity, validity, self.truncated[capture.oid]):
-            return [self.lost(capture, f"a partition of table {capture.table.name} was truncated or packed", position)]
+            return [
+                self.lost(capture, f"a partition of table {capture.table.name} was truncated or rewritten", position)
+            ]
         if validity != capture.validity:
             self.row_cache.reshape(position, msgspec.structs.replace(capture, validity=validity))
         self.truncated[capture.oid] -= set(validity.touched.values())

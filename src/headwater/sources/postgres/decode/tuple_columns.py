@@ -40,7 +40,7 @@ class TupleColumns:
 def cells_at(simple: SimpleTransactions, at: Ints, width: int) -> TupleColumns:
     """The rows that begin at these places, with the number of their columns."""
     if len(at) and (simple.number(at, ">u2") != width).any():
-        raise _malformed(f"another number of columns than {width}")
+        raise _malformed(f"the number of columns is not {width}")
     unchanged = np.zeros(len(at), np.bool_)
     at = at + 2
     places: list[_Places] = []
@@ -59,13 +59,13 @@ def cells_at(simple: SimpleTransactions, at: Ints, width: int) -> TupleColumns:
                 at = starts + np.where(is_text, simple.number(starts - 4, ">u4"), 0)
                 places.append((starts, at, ~is_text))
     except IndexError:
-        raise _malformed("a row that ends behind its message") from None
+        raise _malformed("a row extends past its message") from None
     return TupleColumns(simple, places, at, unchanged)
 
 
 def refuse_behind(ends: Ints, limits: Ints) -> None:
     if (ends > limits).any():
-        raise _malformed("a row that ends behind its message")
+        raise _malformed("a row extends past its message")
 
 
 def _refuse_others(kinds: npt.NDArray[np.uint8], is_text: Bools) -> None:
@@ -75,8 +75,8 @@ def _refuse_others(kinds: npt.NDArray[np.uint8], is_text: Bools) -> None:
 
 def _malformed(found: str) -> SourceError:
     return SourceError(
-        f"expected the rows of a message of logical replication, found {found}",
-        hint="is something between us and PostgreSQL that changes what it says?",
+        f"malformed rows in a logical replication message: {found}",
+        hint="check whether a proxy between Headwater and PostgreSQL alters the stream",
     )
 
 

@@ -40,25 +40,27 @@ def primary(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """A standby takes neither publications nor writes."""
     (standby,) = one(db, "SELECT pg_is_in_recovery()")
     if standby:
-        then = "name the primary; with several hosts in the address, add target_session_attrs=read-write"
-        yield Finding("server", "the primary", "a standby, which takes no publication", Severity.BAD, then=then)
+        then = "connect to the primary; with several hosts in the address, add target_session_attrs=read-write"
+        yield Finding(
+            "server", "the primary", "a standby, on which no publication can be created", Severity.BAD, then=then
+        )
 
 
 def encryption(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
-    needed = "TLS with a checked certificate, beyond this machine"
+    needed = "TLS with a verified certificate, unless the server is on this machine"
     given = {option.keyword: option.val or b"" for option in db.pgconn.info}
     mode, host = given.get(b"sslmode", b"").decode(), db.info.host
     row = db.execute("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl").fetchone()
     if row is not None:
         checked = mode in _CHECKED
-        found = f"{row[0]}, {'certificate checked' if checked else 'certificate not checked'}"
+        found = f"{row[0]}, {'certificate verified' if checked else 'certificate not verified'}"
         then = "" if checked else "add sslmode=verify-full and sslrootcert=… to the address"
         yield Finding("encryption", needed, found, Severity.FINE if checked else Severity.NOTE, then=then)
     elif host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"):
         yield Finding("encryption", needed, "none, on this machine")
     else:
         then = "turn on ssl at the server, then add sslmode=verify-full to the address"
-        yield Finding("encryption", needed, f"none: rows travel in the clear to {host}", Severity.NOTE, then=then)
+        yield Finding("encryption", needed, f"none: rows are sent unencrypted to {host}", Severity.NOTE, then=then)
 
 
 def wal_level(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
@@ -73,7 +75,7 @@ def room(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
         f"database = current_database() AND slot_name LIKE '{OURS}\\_%'), (SELECT count(*) FROM pg_stat_replication)",
     )
     for name, used in (("max_replication_slots", slots), ("max_wal_senders", senders)):
-        needed = f"more than {used}, one for each data directory" if not ours else f"at least {used}"
+        needed = f"more than {used}, one per data directory" if not ours else f"at least {used}"
         enough = max(used, 1) if ours else used + 1
         yield _setting(db, name, needed, lambda value, enough=enough: int(value) >= enough, str(used + 10))
 
@@ -83,7 +85,9 @@ def _setting(db: Connection, name: str, needed: str, fits: Any, wanted: str) -> 
     if fits(value):
         return Finding(name, needed, value)
     if waits:
-        return Finding(name, needed, f"{value}; another value is set already", Severity.BAD, then=_RESTART)
+        return Finding(
+            name, needed, f"{value}; another value is set and takes effect after a restart", Severity.BAD, then=_RESTART
+        )
     return Finding(name, needed, value, Severity.BAD, f"ALTER SYSTEM SET {name} = {wanted}", _RESTART)
 
 
@@ -118,7 +122,7 @@ WHERE u.rolname = %s
 def powers(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Clients' queries run with the role's rights, read-only: what it cannot do, no query can."""
     (found,) = one(db, _POWERS, user)
-    needed = "no rights over the server: clients' queries run with them"
+    needed = "no server-wide rights: clients' queries run with the rights of this role"
     if found:
         fix = "CREATE ROLE headwater LOGIN REPLICATION IN ROLE pg_read_all_data"
         yield Finding(f"role {user}", needed, ", ".join(found), Severity.NOTE, fix, by_hand=True)
@@ -128,7 +132,7 @@ def powers(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
 
 def database_rights(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     (database,) = one(db, "SELECT current_database()")
-    for right, why in (("CREATE", "for the publication"), ("TEMPORARY", "to ask what a query reads")):
+    for right, why in (("CREATE", "for the publication"), ("TEMPORARY", "to find out what a query reads")):
         (granted,) = one(db, "SELECT has_database_privilege(%s, current_database(), %s)", user, right)
         subject, needed = f"database {database}", f"{right}, {why}"
         fix = f"GRANT {right} ON DATABASE {quoted(database)} TO {quoted(user)}"
@@ -141,19 +145,19 @@ def database_rights(db: Connection, user: str, scope: DoctorScope) -> Iterator[F
 
 def event_trigger(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Without one the catalog is looked at once a second: later, not wrong."""
-    needed = "an event trigger, to hear of DDL at once"
+    needed = "an event trigger, to notice DDL at once"
     state = trigger_state(db)
     (is_super,) = one(db, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", user)
     if state == "there":
-        yield Finding("schema changes", needed, "there")
+        yield Finding("schema changes", needed, "created")
     elif state == "disabled":
         fix = f"ALTER EVENT TRIGGER {TRIGGER} ENABLE"
-        yield Finding("schema changes", needed, "disabled: heard within a second", Severity.NOTE, fix)
+        yield Finding("schema changes", needed, "disabled: DDL is noticed within a second", Severity.NOTE, fix)
     elif is_super:
-        yield Finding("schema changes", needed, "made with the first live query")
+        yield Finding("schema changes", needed, "created with the first live query")
     else:
         there = "none" if state is None else "one of an older version"
-        found = f"{there}, and only a superuser may make one: heard within a second"
+        found = f"{there}, and only a superuser can create one: DDL is noticed within a second"
         yield Finding("schema changes", needed, found, Severity.NOTE, CREATE.strip().rstrip(";"))
 
 
@@ -168,16 +172,16 @@ def slots(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """Ours in this database; a slot holds back the write-ahead log from where it was last acknowledged."""
     limit = DEFAULT.slot_lag_bytes_max
     for name, active, status, lag in db.execute(_SLOTS.encode()):
-        subject, needed = f"slot {name}", f"read from, at most {_size(limit)} behind"
+        subject, needed = f"slot {name}", f"in use, at most {_size(limit)} behind"
         fix = f"SELECT pg_drop_replication_slot('{name}')"
-        found = f"{'read from' if active else 'nobody reads from it'}, {_size(lag or 0)} behind, {status}"
+        found = f"{'in use' if active else 'not in use'}, {_size(lag or 0)} behind, {status}"
         if status == "lost":
-            then = "live queries on its data directory end with the reason, and may be subscribed anew"
-            yield Finding(subject, needed, f"{found}: its changes are gone", Severity.BAD, fix, then)
+            then = "live queries of its data directory end with this reason; clients can subscribe again"
+            yield Finding(subject, needed, f"{found}: its changes are lost", Severity.BAD, fix, then)
         elif (lag or 0) > limit:
             yield Finding(subject, needed, found, Severity.BAD, fix, "or let Headwater catch up", by_hand=True)
         elif not active:
-            then = "if that Headwater does not come back: until then the log grows, and in the end fills the disk"
+            then = "if that Headwater will not be started again; until then the log grows and may fill the disk"
             yield Finding(subject, needed, found, Severity.BAD, fix, then, by_hand=True)
         else:
             yield Finding(subject, needed, found)
@@ -186,27 +190,27 @@ def slots(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
 def retention(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """What becomes of a slot while Headwater is away: the server decides."""
     (keep,) = one(db, "SELECT setting::int8 FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")
-    needed = "a limit to what a slot may keep while we are away"
+    needed = "a limit on the log that a slot keeps while Headwater is not running"
     if keep < 0:
         fix, found = "ALTER SYSTEM SET max_slot_wal_keep_size = '64GB'", "none: it may fill the disk"
-        then = "choose a size that the disk has; past it, live queries start anew"
+        then = "choose a size that fits the disk; beyond it, live queries start again with a fresh result"
         yield Finding("max_slot_wal_keep_size", needed, found, Severity.NOTE, fix, then, by_hand=True)
     else:
         yield Finding("max_slot_wal_keep_size", needed, _size(keep << 20))
     idle = db.execute("SELECT setting::int8 FROM pg_settings WHERE name = 'idle_replication_slot_timeout'").fetchone()
     if idle is not None and idle[0] > 0:
-        found = f"{idle[0]} s: away for longer, live queries start anew"
-        needed = "longer than Headwater is ever away"
+        found = f"{idle[0]} s: after a longer stop, live queries start again with a fresh result"
+        needed = "longer than Headwater is ever stopped"
         yield Finding("idle_replication_slot_timeout", needed, found, Severity.NOTE)
 
 
 def collation(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     name, database = one(db, "SELECT datcollate, datname FROM pg_database WHERE datname = current_database()")
-    needed = "C, to sort text ourselves"
+    needed = "C, so that Headwater can sort text itself"
     if name in _BYTEWISE:
         yield Finding("collation", needed, name)
     else:
-        then = 'PostgreSQL is asked for the order of text; ORDER BY name COLLATE "C" is bytewise'
+        then = 'queries that sort text are answered by PostgreSQL; ORDER BY name COLLATE "C" sorts bytewise'
         yield Finding("collation", needed, name, Severity.NOTE, then=then)
     yield from _collation_version(db, database)
 
@@ -222,9 +226,15 @@ def _collation_version(db: Connection, database: str) -> Iterator[Finding]:
     )
     if built is not None and now is not None and built != now:
         fix, then = f"ALTER DATABASE {quoted(database)} REFRESH COLLATION VERSION", "REINDEX DATABASE first"
-        found = f"indexes were built by {built}, the server has {now}"
+        found = f"indexes were built with {built}, the server has {now}"
         yield Finding(
-            "collation version", "the one indexes were built by", found, Severity.NOTE, fix, then, by_hand=True
+            "collation version",
+            "the version that indexes were built with",
+            found,
+            Severity.NOTE,
+            fix,
+            then,
+            by_hand=True,
         )
 
 

@@ -38,13 +38,15 @@ def tables(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     lacks = [[*rights[one.oid], *_identity(db, one, shapes)] for one in asked if not any(_kind(one))]
     yield _together(len(asked), sum(1 for findings in lacks if is_well(findings)))
     for name in sorted(set(scope.tables) - {shape.name for shape in asked}):
-        yield Finding(f"table {name}", "a table", "there is none by this name", Severity.BAD, then="check the spelling")
+        yield Finding(
+            f"table {name}", "a table", "there is no table of this name", Severity.BAD, then="check the spelling"
+        )
     yield from chain(*lacks, never)
 
 
 def _together(count: int, ready: int) -> Finding:
     needed, state = (
-        "each readable, with every row, owned, with a replica identity",
+        "each readable with all rows, owned by the role, with a replica identity",
         Severity.FINE if ready == count else Severity.NOTE,
     )
     return Finding("tables", needed, f"{ready} of {count} ready", state)
@@ -80,7 +82,7 @@ def _not_owned(shape: PostgresTable, owner: str, owner_is_super: bool, user: str
     belong, take = f"GRANT {quoted(owner)} TO {quoted(user)}", f"ALTER TABLE {qualified(shape)} OWNER TO {quoted(user)}"
     return Finding(
         f"table {shape.name}",
-        "its owner, to publish it",
+        "ownership, to publish it",
         f"owned by {owner}",
         Severity.BAD,
         take if owner_is_super else belong,
@@ -93,17 +95,23 @@ def _secured(shape: PostgresTable, user: str) -> Finding:
     """To see past policies is for an administrator to allow."""
     found = f"row-level security applies to {user}: no live queries"
     fix = f"ALTER ROLE {quoted(user)} BYPASSRLS"
-    return Finding(f"table {shape.name}", "every row of it", found, Severity.BAD, fix, "as a superuser", by_hand=True)
+    return Finding(
+        f"table {shape.name}", "access to every row", found, Severity.BAD, fix, "as a superuser", by_hand=True
+    )
 
 
 def _kind(shape: PostgresTable) -> Iterator[Finding]:
     """Why it cannot be live, whatever else it lacks."""
-    subject, needed = f"table {shape.name}", "a table that is logged, by itself"
+    subject, needed = f"table {shape.name}", "a logged table without child tables"
     if shape.persistence == "u":
         fix = f"ALTER TABLE {qualified(shape)} SET LOGGED"
-        yield Finding(subject, needed, "unlogged: no live queries", Severity.NOTE, fix, "it is rewritten", by_hand=True)
+        yield Finding(
+            subject, needed, "unlogged: no live queries", Severity.NOTE, fix, "this rewrites the table", by_hand=True
+        )
     if shape.kind == "r" and shape.parts:
-        yield Finding(subject, needed, "others inherit from it: no live queries", Severity.NOTE, then="partition it")
+        yield Finding(
+            subject, needed, "other tables inherit from it: no live queries", Severity.NOTE, then="partition it"
+        )
 
 
 def _identity(db: Connection, shape: PostgresTable, shapes: Mapping[int, PostgresTable]) -> Iterator[Finding]:
@@ -112,7 +120,7 @@ def _identity(db: Connection, shape: PostgresTable, shapes: Mapping[int, Postgre
         yield Finding(f"table {one.name}", "a replica identity", found, Severity.BAD, _identifying(db, one))
     if shape.identity == "f" and not shape.key:
         found = "FULL, without a key: every update is logged with its whole old row"
-        yield Finding(f"table {shape.name}", "a primary key, better", found, Severity.NOTE)
+        yield Finding(f"table {shape.name}", "a primary key is better", found, Severity.NOTE)
 
 
 def _identifying(db: Connection, shape: PostgresTable) -> str:
@@ -127,5 +135,5 @@ def _identifying(db: Connection, shape: PostgresTable) -> str:
 def policies(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     row = db.execute(_POLICIES).fetchone()
     if row is not None and row[0]:
-        found = f"{row[0]} tables have policies: subscribers see past them"
+        found = f"{row[0]} tables have policies, which subscribers bypass"
         yield Finding("row security", "none: it is not applied to subscribers", found, Severity.NOTE)

@@ -53,7 +53,7 @@ class DurableRows:
 
     def __init__(self, directory: Path) -> None:
         if (directory / _OLDER).exists():
-            raise _of_another_version(f"{_OLDER} of an older one")
+            raise _of_another_version(f"{_OLDER} of an older version")
         self._directory = directory / DIRECTORY
         make_directory(self._directory)
         self._manifest = self._read()
@@ -203,7 +203,7 @@ def worth_merging(sizes: Sequence[int]) -> int:
 
 def _of_another_version(found: str) -> SourceError:
     return SourceError(
-        f"expected what this version keeps of a database, found {found}",
+        f"the cached rows in the data directory were written by another version: found {found}",
         hint="start again with a fresh data directory",
     )
 

@@ -310,6 +310,6 @@ def _understood(url: str) -> dict[str, Any]:
         return conninfo_to_dict(url)
     except psycopg.Error as error:
         raise SourceError(
-            f"the address does not read: {_words(error)}",
-            hint="use postgresql://user:password@host:5432/database, as psql takes it",
+            f"the address cannot be parsed: {_words(error)}",
+            hint="use postgresql://user:password@host:5432/database, as for psql",
         ) from None

@@ -84,7 +84,7 @@ def refuse_harmful(db: Connection, actions: str) -> None:
     for schema, name, _ in system_relations(db, actions):
         if f"{schema}.{name}" not in _CATALOGS | _SCHEMA_VIEWS:
             raise PermissionDenied(
-                f"{name} is a system catalog: it cannot be queried", hint="ask for rows of tables and views"
+                f"{name} is a system catalog: it cannot be queried", hint="query tables and views instead"
             )
     for name, schema, volatility, _ in functions_of(db, actions):
         ours = schema == "pg_catalog"
@@ -92,6 +92,6 @@ def refuse_harmful(db: Connection, actions: str) -> None:
             continue
         if volatility == "v" or (ours and _TELLING.fullmatch(name)):
             raise PermissionDenied(
-                f"the function {name} may not be called in a query: it can change something, or tell of the server",
+                f"the function {name} may not be called in a query: it can change or reveal something",
                 hint=None if ours else "declare it STABLE or IMMUTABLE if it only reads",
             )

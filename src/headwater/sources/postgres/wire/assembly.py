@@ -81,9 +81,7 @@ class _StreamedTransaction:
 def _refuse_larger(size: int) -> None:
     """Its rows would all be in memory together when it commits."""
     if size > TRANSACTION_BYTES_MAX:
-        raise ChangesLost(
-            f"a transaction is larger than the {TRANSACTION_BYTES_MAX:,} bytes that are taken over at once"
-        )
+        raise ChangesLost(f"a transaction is larger than the limit of {TRANSACTION_BYTES_MAX:,} bytes")
 
 
 _IN_BLOCK = b"S" + struct.pack(">IB", 1, 1)
@@ -165,7 +163,7 @@ class Assembly:
                 pass
             case Prepared(kind=kind):
                 raise SourceError(
-                    f"expected no two-phase messages, found {kind}", hint="the slot was made by another program"
+                    f"unexpected two-phase commit message {kind}", hint="the slot was created by another program"
                 )
             case _:
                 raise AssertionError(message)
@@ -173,7 +171,7 @@ class Assembly:
 
     def _committed(self, end: int) -> CommittedTransaction:
         if self._begun is None:
-            raise SourceError("expected the beginning of a transaction, found its end")
+            raise SourceError("logical replication sent a COMMIT without a BEGIN")
         done = CommittedTransaction(end, self._begun.xid, self._said, self._begun.at_us)
         self._begun, self._said, self._size = None, [], 0
         return done

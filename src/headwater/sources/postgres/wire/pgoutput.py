@@ -58,14 +58,14 @@ class MessageDecoder:
         kind = data[:1]
         read = _READERS.get(kind)
         if read is None:
-            raise _malformed(f"one that begins with {kind!r}")
+            raise _malformed(f"unknown type {kind!r}")
         try:
             if self._streaming and kind in _WITH_XID:
                 message = read(data, 5, _OID.unpack_from(data, 1)[0])
             else:
                 message = read(data, 1, 0)
         except (struct.error, IndexError, ValueError) as error:
-            raise _malformed(f"a {kind.decode()!r} that does not read: {error}") from None
+            raise _malformed(f"type {kind.decode()!r}: {error}") from None
         if kind in _BLOCKS:
             self._streaming = kind == _STREAM_STARTS
         return message
@@ -73,8 +73,8 @@ class MessageDecoder:
 
 def _malformed(found: str) -> SourceError:
     return SourceError(
-        f"expected a message of logical replication, found {found}",
-        hint="is something between us and PostgreSQL that changes what it says?",
+        f"malformed logical replication message: {found}",
+        hint="check whether a proxy between Headwater and PostgreSQL alters the stream",
     )
 
 
@@ -161,7 +161,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 def _taken(data: bytes, at: int, length: int) -> bytes:
     if at + length > len(data):
-        raise ValueError(f"{length} bytes were announced and {len(data) - at} are there")
+        raise ValueError(f"{length} bytes announced, {len(data) - at} found")
     return data[at : at + length]
 
 
@@ -184,7 +184,7 @@ def _cells(data: bytes, at: int) -> tuple[Cells, int]:
             at = start + length(data, at + 1)[0]
             cells.append(data[start:at])
     if at > len(data):
-        raise ValueError("a row ends behind its message")
+        raise ValueError("a row extends past its message")
     return tuple(cells), at
 
 

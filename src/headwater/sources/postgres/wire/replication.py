@@ -192,7 +192,7 @@ def temporary_slot(sessions: Sessions, name: str, seconds: float) -> tuple[Conne
     """A slot that goes with the connection it was made by; where its stream begins."""
     db = sessions.open(replication="database")
     try:
-        with speaking(), deadline(sessions, db, seconds, "begin to follow the database"):
+        with speaking(), deadline(sessions, db, seconds, "start capturing the database"):
             row = db.execute(f"CREATE_REPLICATION_SLOT {quoted(name)} TEMPORARY LOGICAL pgoutput".encode()).fetchone()
         assert row is not None
         return db, parse_lsn(row[1])

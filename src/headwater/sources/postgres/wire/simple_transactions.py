@@ -33,7 +33,7 @@ class Spans:
 def spans(payloads: Sequence[bytes]) -> Spans:
     kinds = np.frombuffer(b"".join([payload[:1] for payload in payloads]), np.uint8)
     if len(kinds) < len(payloads):
-        raise SourceError("expected a message of logical replication, found an empty one")
+        raise SourceError("malformed logical replication message: it is empty")
     others = np.flatnonzero(~_IS_ROW[kinds])
     is_simple = (kinds[others[:-1]] == _BEGIN) & (kinds[others[1:]] == _COMMIT)
     begins, ends = others[:-1][is_simple], others[1:][is_simple] + 1

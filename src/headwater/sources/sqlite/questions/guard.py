@@ -125,8 +125,8 @@ class Authorizer:
         if action == sqlite3.SQLITE_PRAGMA and one == "data_version" and not two:
             return None  # full-text tables ask for it
         if action == sqlite3.SQLITE_UPDATE and one in CATALOGS:
-            return _denied("it reads a virtual table that is none of yours")
-        return SqlError(f"expected a query, found one that also wants {one or two or 'something else than to read'}")
+            return _denied("it reads a virtual table that does not belong to the database")
+        return SqlError(f"expected a query that only reads, found one that also uses {one or two or 'something else'}")
 
     def _read(self, table: str, column: str, schema: str | None) -> HeadwaterError | None:
         name = table.lower()
@@ -137,11 +137,11 @@ class Authorizer:
             return None
         if name.startswith("_headwater_"):
             return _denied(f"{table} belongs to Headwater: it cannot be queried")
-        return _denied(f"{table} is no table or view of yours: it cannot be queried")
+        return _denied(f"{table} is not a table or view of the database: it cannot be queried")
 
 
 def _denied(what: str) -> PermissionDenied:
-    return PermissionDenied(what, hint="ask for rows of tables and views")
+    return PermissionDenied(what, hint="query tables and views instead")
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def guarded(db: sqlite3.Connection, relations: Relations) -> Iterator[Authorizer
         if authorizer.denied is not None:
             raise authorizer.denied from None
         if any(words in str(error) for words in _TOO_MUCH):
-            raise LimitExceeded(f"the query asks too much of SQLite: {error}", hint="ask for less at once") from None
+            raise LimitExceeded(f"the query exceeds a limit of SQLite: {error}", hint="simplify the query") from None
         raise
     finally:
         db.set_authorizer(None)

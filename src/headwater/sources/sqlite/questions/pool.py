@@ -57,7 +57,7 @@ class QuestionProcess:
         try:
             with cancellation.stopping(self.kill):
                 if not was_usable:
-                    raise SourceError("the process that ran the query before ended", hint="ask again")
+                    raise SourceError("the process that ran the previous query ended", hint="run the query again")
                 send(self._peer, (what, sql, params))
                 self._taken_bytes = 0
                 while (reply := self._reply(cancellation))[0] is not None:
@@ -88,7 +88,7 @@ class QuestionProcess:
         return SqlError(
             f"the process that ran the query ended ({how})",
             sql=sql,
-            hint="SQLite failed or ran out of memory in this query: ask for something simpler",
+            hint="SQLite failed or ran out of memory in this query: simplify it",
         )
 
     def leave(self) -> None:

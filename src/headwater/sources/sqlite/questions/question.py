@@ -75,11 +75,11 @@ def _refuse_unwatchable(relations: Relations, sql: str, columns: Mapping[str, se
     """A virtual table tells nobody of its changes; a rowid that is no column may be renumbered behind our back."""
     unwatched = sorted(columns.keys() & (relations.of_kind("virtual", "shadow") | CATALOGS))
     if unwatched:
-        raise UnsupportedQuery(f"{', '.join(unwatched)} cannot be watched", sql=sql, hint="ask for the rows of tables")
+        raise UnsupportedQuery(f"{', '.join(unwatched)} cannot be watched", sql=sql, hint="query tables instead")
     for table in sorted(columns.keys() & relations.of_kind("table")):
         if "ROWID" in columns[table]:
             raise UnsupportedQuery(
-                f"the rowid of {table} is no column of it, and SQLite may renumber it",
+                f"the rowid of {table} is not a declared column, and SQLite may renumber it",
                 sql=sql,
                 hint="declare an INTEGER PRIMARY KEY, or select the key",
             )
@@ -122,10 +122,10 @@ def speaking(sql: str) -> Iterator[None]:
     except (sqlite3.Error, sqlite3.Warning) as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _ENVIRONMENT and isinstance(error, sqlite3.Error):
-            raise source_error(error, "the database did not take the statement") from error
+            raise source_error(error, "the database refused the statement") from error
         raise SqlError(str(error), sql=sql) from error
     except MemoryError:
-        raise LimitExceeded("the query needs more memory than a question may have", hint="ask for less") from None
+        raise LimitExceeded("the query needs more memory than it may use", hint="select less") from None
     except (OverflowError, UnicodeError, ValueError) as error:
         raise SqlError(f"a value or the SQL cannot be passed to SQLite: {error}", sql=sql) from error
 
