@@ -10,8 +10,6 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src/headwater"
 MODULES_MAX, LINES_MAX, FUNCTION_LINES_MAX = 15, 400, 40
 LONG_FILES = {
-    "dialects/postgres/bind/operators.py",
-    "dialects/sqlite/operators.py",
     "gateway/hub/hub.py",
     "pipeline/cell/cell.py",
     "pipeline/pipeline.py",

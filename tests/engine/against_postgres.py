@@ -72,7 +72,7 @@ class Against:
         for text, expr in self.bound.items():
             (oid,) = self._described(f"SELECT {text} FROM v LIMIT 0")
             theirs = names[oid].replace("varchar", "text")
-            ours = kind_of(expr).partition(" ")[0]
+            ours = kind_of(expr).base
             assert ours == theirs, f"{text} is {ours} to us, {theirs} to PostgreSQL"
 
     def check(self, rows: Sequence[Sequence[str | None]], expressions: Sequence[str] | None = None) -> None:

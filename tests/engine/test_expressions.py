@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
+from headwater.dialects.sqlite.kernels.arrow import compile_kernel
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import RowFilter
 from headwater.model.errors import SqlError
@@ -173,7 +173,7 @@ def test_a_kernel_is_exact_or_in_doubt(text: str, given_rows: list[Row]) -> None
     memory, batch = stored(given_rows)
     with closing(memory):
         try:
-            values = from_array(evaluate(kernel, batch), kernel.type)
+            values = from_array(kernel.evaluate(batch), kernel.type)
         except pa.ArrowInvalid:
             return
         for place, value in enumerate(values):

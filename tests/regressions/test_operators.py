@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.identity_columns import identity_of
 from headwater.engine.rows.work import Work
@@ -22,7 +23,7 @@ def table(name: str, width: int = 1, key: tuple[str, ...] = ()) -> Table:
 
 
 def scan(of: Table) -> Scan:
-    columns = tuple(RelColumn(f"{of.name}.{name}", INTEGER, "INTEGER") for name in of.names)
+    columns = tuple(RelColumn(f"{of.name}.{name}", INTEGER, Affinity.INTEGER) for name in of.names)
     return Scan(of.name, of.names, columns, tuple(f"{of.name}.{name}" for name in of.key))
 
 
@@ -66,7 +67,9 @@ def test_a_null_aware_mark_between_integers_is_tested_too() -> None:
 def test_a_full_join_of_groups_has_no_identity() -> None:
     """A group of NULLs on each side, both padded: two rows with the same keys."""
     t, u = table("t"), table("u")
-    one, other = (Group(scan(each), (), (RelColumn(f"{each.name}.k", INTEGER, "INTEGER"),), ()) for each in (t, u))
+    one, other = (
+        Group(scan(each), (), (RelColumn(f"{each.name}.k", INTEGER, Affinity.INTEGER),), ()) for each in (t, u)
+    )
     on = compare("=", one.key_columns[0], other.key_columns[0])
     assert identity_of(Join("left", one, other, on)) is not None
     assert identity_of(Join("full", one, other, on)) is None

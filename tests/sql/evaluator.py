@@ -86,7 +86,7 @@ def _computed(columns: Sequence[RelColumn], rows: Iterable[Row], exprs: Sequence
 def _scratch(columns: Sequence[RelColumn], rows: Iterable[Row]) -> sqlite3.Connection:
     memory = sqlite3.connect(":memory:")
     declared = ", ".join(
-        f"{quote(column.name)} {column.affinity or 'BLOB'} COLLATE {column.collation}" for column in columns
+        f"{quote(column.name)} {column.sql_type or 'BLOB'} COLLATE {column.collation}" for column in columns
     )
     memory.execute(f"CREATE TABLE scratch ({declared})")
     memory.executemany(f"INSERT INTO scratch VALUES ({', '.join('?' * len(columns))})", rows)

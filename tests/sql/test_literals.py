@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.dialects.sqlite.literals import _as_product, evaluate, read_number, with_affinity, write
 from tests.sql.written import examples
 
@@ -49,5 +50,5 @@ def test_affinity_is_applied_as_sqlite_does(text: str, affinity: str, number: in
     memory.execute(f"CREATE TABLE t (v {affinity})")
     memory.executemany("INSERT INTO t VALUES (?)", [(text,), (number,), (float(number),)])
     by_sqlite = memory.execute("SELECT v = ? FROM t", (text,)).fetchall()
-    converted = with_affinity(text, affinity)
+    converted = with_affinity(text, Affinity(affinity))
     assert memory.execute("SELECT +v = ? FROM t", (converted,)).fetchall() == by_sqlite

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headwater.dialects.sqlite.affinity import COLLATIONS, column_ref
+from headwater.dialects.registry import DIALECTS
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type
+from headwater.sql.bind.scope import column_ref
+from headwater.sql.ir.collation import COLLATIONS
 from headwater.sql.ir.expr import Call, ColumnRef, OrderKey
 
 
@@ -26,7 +28,8 @@ def distinct_keys(keys: Iterable[OrderKey]) -> tuple[OrderKey, ...]:
 
 
 def _identity(table: Table) -> Iterator[OrderKey]:
-    columns = [column_ref(table.column(name)) for name in table.identity]
+    dialect = DIALECTS[table.dialect]
+    columns = [column_ref(dialect, table.column(name)) for name in table.identity]
     for column in columns:
         if column.collation not in COLLATIONS:
             raise UnsupportedQuery(

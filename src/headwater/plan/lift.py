@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from headwater.dialects.sqlite.affinity import COLLATIONS
 from headwater.model.encoding.keys import encode_value
 from headwater.model.value import INTEGER_MAX, INTEGER_MIN, Row, Type, Value, type_of
 from headwater.plan.template import Selector
+from headwater.sql.ir.collation import COLLATIONS
 from headwater.sql.ir.expr import Expr
 from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.predicate import Ask, Op, asks

@@ -96,7 +96,7 @@ def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
 def _bound_again(template_sql: str, tables: Table | Tables) -> Template:
     every = [tables] if isinstance(tables, Table) else _every(tables)
     parsed = parse(template_sql, dialect_of(every))
-    if not (parsed.dialect.has_plain and is_plain(parsed.select)):
+    if not (parsed.dialect.has_plain and is_plain(parsed.dialect, parsed.select)):
         return derived_from_sql(parsed, every)
     return _plain_from_sql(parsed, every)
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from headwater.sql.bind.scope import Bound, Scope
     from headwater.sql.contracts.requery import DialectRequery
     from headwater.sql.contracts.syntax import DialectSyntax
+    from headwater.sql.evaluation import Evaluator
     from headwater.sql.ir.expr import Expr, OrderKey
     from headwater.sql.ir.relation import RelColumn
+    from headwater.sql.ir.sql_type import SqlType
     from headwater.sql.syntax.span import Span
 
 
@@ -42,6 +44,9 @@ class Dialect(Protocol):
         """Whether a subquery as a value is the first of its rows, not an error where it has several."""
 
     @property
+    def evaluator(self) -> Evaluator: ...
+
+    @property
     def aggregates(self) -> frozenset[str]:
         """Those that groups may keep."""
 
@@ -59,7 +64,19 @@ class Dialect(Protocol):
     def sorts_by_result(self, item: exp.Expr) -> str | None:
         """The name by which ORDER BY finds a result, before any column of that name."""
 
+    def rowid(self, table: Table) -> Column | None:
+        """The column that is the row's own number by another name; None where there is none."""
+
+    def is_rowid(self, name: str) -> bool:
+        """Whether a name, in lower case, means the row's own number where no column has it."""
+
+    def whole_number(self, text: str) -> int | None:
+        """The value of a numeric literal; None where it is no integer."""
+
     # Expressions
+
+    def is_aggregate(self, name: str, args: int) -> bool:
+        """Whether a call, by its name in lower case and its number of arguments, is one of an aggregate."""
 
     def bind(self, scope: Scope, node: exp.Expr) -> Bound: ...
     def bind_result(self, scope: Scope, node: exp.Expr) -> Bound:
@@ -74,14 +91,15 @@ class Dialect(Protocol):
 
     # Types
 
-    def scanned(self, column: Column) -> tuple[str, str]:
-        """Affinity and collation of a table's column."""
+    def scanned(self, column: Column) -> tuple[SqlType, str]:
+        """SQL type and collation of a table's column."""
 
-    def affinity(self, expr: Expr) -> str:
+    def sql_type(self, expr: Expr) -> SqlType:
         """Of the column that an expression becomes."""
 
-    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
-        """Type and affinity of a set operation's column. No affinity: nobody may compare it. None: not clear."""
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, SqlType, bool] | None:
+        """Type and SQL type of a set operation's column, and whether it is clear how it is compared. None: they have
+        no one type."""
 
     def looks_alike(self, bound: Bound) -> bool:
         """Whether equal values of it look the same: only such can be grouped by."""
@@ -98,11 +116,11 @@ class Dialect(Protocol):
     def orders(self, bound: Bound) -> bool:
         """Whether its values are ordered as here where nothing but its name is written."""
 
-    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
-        """Type and affinity of an aggregate's result; refuses what it cannot keep."""
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, SqlType]:
+        """Type and SQL type of an aggregate's result; refuses what it cannot keep."""
 
-    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
-        """VALUES: type and affinity of each column, and the rows."""
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, SqlType]], list[Row]]:
+        """VALUES: type and SQL type of each column, and the rows."""
 
     # Order and frame
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.operator import Operator
 from headwater.engine.rows.batch import Batch, identified, table_of
 from headwater.engine.state.bag import Bag
@@ -21,13 +22,13 @@ from tests.engine.world import batch_of
 
 Bags = Sequence[Counter[Row]]
 Naive = Callable[[Bags], Counter[Row]]
-LEFT = (RelColumn("l.k", Type.INTEGER, "INTEGER"), RelColumn("l.v", Type.TEXT, "TEXT"))
-RIGHT = (RelColumn("r.k", Type.INTEGER, "INTEGER"), RelColumn("r.v", Type.TEXT, "TEXT"))
+LEFT = (RelColumn("l.k", Type.INTEGER, Affinity.INTEGER), RelColumn("l.v", Type.TEXT, Affinity.TEXT))
+RIGHT = (RelColumn("r.k", Type.INTEGER, Affinity.INTEGER), RelColumn("r.v", Type.TEXT, Affinity.TEXT))
 L, R = (Scan(name, ("k", "v"), columns) for name, columns in (("l", LEFT), ("r", RIGHT)))
 
 
 def ref(column: RelColumn) -> ColumnRef:
-    return ColumnRef(column.name, column.type, column.affinity, column.collation)
+    return ColumnRef(column.name, column.type, column.sql_type, column.collation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,9 @@ class Oracle:
 
     def _create(self, columns: Sequence[RelColumn]) -> str:
         self._made += 1
-        declared = ", ".join(f"{quote(c.name)} {c.affinity} COLLATE {c.collation}" for c in columns)
+        declared = ", ".join(
+            f"{quote(c.name)} {'BLOB' if c.sql_type is None else c.sql_type} COLLATE {c.collation}" for c in columns
+        )
         self.memory.execute(f"CREATE TABLE n{self._made} ({declared})")
         return f"n{self._made}"
 

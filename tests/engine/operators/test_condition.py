@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.join.condition import Condition
 from headwater.engine.rows.batch import table_of
@@ -37,7 +38,10 @@ KINDS: tuple[Kind, ...] = (
 def scan(name: str, kind: Kind, collation: str) -> tuple[Table, Scan]:
     affinity, type, _ = kind
     columns = (Column("c0", Type.INTEGER, "INTEGER"), Column("c1", type, affinity, collation))
-    shown_as = (RelColumn(f"{name}.id", Type.INTEGER, "INTEGER"), RelColumn(f"{name}.v", type, affinity, collation))
+    shown_as = (
+        RelColumn(f"{name}.id", Type.INTEGER, Affinity.INTEGER),
+        RelColumn(f"{name}.v", type, Affinity(affinity), collation),
+    )
     return Table(name, columns, ("c0",)), Scan(name, ("c0", "c1"), shown_as, (f"{name}.id",))
 
 
@@ -63,8 +67,8 @@ def test_an_equation_is_indexed_where_neither_side_is_converted() -> None:
         on = Call("=", (ref(other), ref(one)), Type.INTEGER)
         return bool(Condition(table_of([one]), table_of([other]), on).equations)
 
-    number, real = RelColumn("n", Type.INTEGER, "INTEGER"), RelColumn("r", Type.REAL, "REAL")
-    text, any = RelColumn("t", Type.TEXT, "TEXT"), RelColumn("a", Type.ANY, "BLOB")
-    computed = RelColumn("c", Type.TEXT, "BLOB")
-    assert indexed(number, real) and indexed(text, computed) and indexed(any, RelColumn("b", Type.ANY, "BLOB"))
+    number, real = RelColumn("n", Type.INTEGER, Affinity.INTEGER), RelColumn("r", Type.REAL, Affinity.REAL)
+    text, any = RelColumn("t", Type.TEXT, Affinity.TEXT), RelColumn("a", Type.ANY, Affinity.BLOB)
+    computed = RelColumn("c", Type.TEXT, Affinity.BLOB)
+    assert indexed(number, real) and indexed(text, computed) and indexed(any, RelColumn("b", Type.ANY, Affinity.BLOB))
     assert not indexed(number, text) and not indexed(text, any) and not indexed(number, any)

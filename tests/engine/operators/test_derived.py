@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import Failure, FailureChange
 from headwater.engine.rows.work import Work
@@ -41,7 +42,7 @@ TABLES = {"t": T, "u": U}
 
 
 def scan(table: Table) -> Scan:
-    columns = tuple(RelColumn(f"{table.name}.{name}", INTEGER, "INTEGER") for name in table.names)
+    columns = tuple(RelColumn(f"{table.name}.{name}", INTEGER, Affinity.INTEGER) for name in table.names)
     return Scan(table.name, table.names, columns, (f"{table.name}.id",))
 
 
@@ -51,14 +52,14 @@ SUMS = (
     Aggregate(RelColumn("n", INTEGER), "count", ()),
     Aggregate(RelColumn("s", INTEGER), "sum", (ref(TS.columns[2]),)),
 )
-KEYS = ((Output("k", ref(TS.columns[1])),), (RelColumn("k", INTEGER, "INTEGER"),))
+KEYS = ((Output("k", ref(TS.columns[1])),), (RelColumn("k", INTEGER, Affinity.INTEGER),))
 RELATIONS: dict[str, Relation] = {
     "filter": Filter(TS, Call(">", (ref(TS.columns[2]), Const(0, INTEGER)), INTEGER)),
     "join": Join("left", TS, US, ON),
     "semi": Exists(TS, US, ON),
     "aggregate": Group(TS, *KEYS, SUMS),
     "max": Group(TS, *KEYS, (Aggregate(RelColumn("m", INTEGER), "max", (ref(TS.columns[2]),)),)),
-    "distinct": Distinct(Project(TS, (Output("p", ref(TS.columns[2])),), (RelColumn("p", INTEGER, "INTEGER"),))),
+    "distinct": Distinct(Project(TS, (Output("p", ref(TS.columns[2])),), (RelColumn("p", INTEGER, Affinity.INTEGER),))),
     "top": Top(TS, (OrderKey(ref(TS.columns[2])), OrderKey(ref(TS.columns[0]))), 10),
 }
 

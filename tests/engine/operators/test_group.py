@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.failures import Failure, FailureChange, Failures
 from headwater.engine.operators.group import accumulators
 from headwater.engine.operators.group.counts_and_sums import RunningOperator, runs
@@ -26,7 +27,7 @@ from tests.engine.operators.alone import Update, batch, counted
 from tests.engine.operators.world import rows_of
 from tests.engine.world import FUZZ
 
-K = RelColumn("k", Type.INTEGER, "INTEGER")
+K = RelColumn("k", Type.INTEGER, Affinity.INTEGER)
 FUNCTIONS = ("count", "sum", "total", "avg", "min", "max")
 
 
@@ -37,8 +38,8 @@ def made(type: Type, functions: Sequence[str], *, distinct: bool = False, keyed:
         Aggregate(RelColumn(f"a{n}", Type.ANY), name, (ColumnRef("v", type),), distinct)
         for n, name in enumerate(functions)
     )
-    keys = (Output("g", ColumnRef("k", Type.INTEGER, "INTEGER")),) if keyed else ()
-    columns = (RelColumn("g", Type.INTEGER, "INTEGER"),) if keyed else ()
+    keys = (Output("g", ColumnRef("k", Type.INTEGER, Affinity.INTEGER)),) if keyed else ()
+    columns = (RelColumn("g", Type.INTEGER, Affinity.INTEGER),) if keyed else ()
     return Group(scan, keys, columns, aggregates), table_of(scan.columns)
 
 
@@ -125,7 +126,7 @@ def test_a_sum_that_is_no_integer_is_an_error_until_the_row_leaves(running: bool
     if running:
         aggregate = Aggregate(RelColumn("a", Type.INTEGER), "sum", group.aggregates[0].args)
         group = Group(group.input, group.keys, group.key_columns, (aggregate,))
-        assert runs(group)
+        assert runs(group, table)
     failures = Failures()
     operator = (RunningOperator if running else GroupOperator)(group, table, Work(), failures)
     operator.step([batch(table, [Update(1, 0, (1, 2**63 - 1), 1), Update(2, 0, (1, 1), 1), Update(4, 0, (1, 1), -1)])])
@@ -163,7 +164,7 @@ def test_running_sums_are_those_of_the_accumulators() -> None:
     aggregates.append(Aggregate(RelColumn("every", Type.INTEGER), "count", (), filter=Const(1, Type.INTEGER)))
     group, table = made(Type.INTEGER, ())
     group = Group(group.input, group.keys, group.key_columns, tuple(aggregates))
-    assert runs(group)
+    assert runs(group, table)
     rng = random.Random(5)
     both = [make(group, table, Work(), Failures()) for make in (RunningOperator, GroupOperator)]
     for start in range(1, 200 * FUZZ, 7):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
@@ -26,7 +27,7 @@ SCANS = {
     name: Scan(
         name,
         ("id", "x"),
-        tuple(RelColumn(f"{name}.{each}", Type.INTEGER, "INTEGER") for each in ("id", "x")),
+        tuple(RelColumn(f"{name}.{each}", Type.INTEGER, Affinity.INTEGER) for each in ("id", "x")),
         (f"{name}.id",),
     )
     for name in TABLES

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.sets import SetsOperator, distinct, set_operator
 from headwater.engine.rows.batch import table_of
 from headwater.engine.rows.work import Work
@@ -14,8 +15,8 @@ from headwater.sql.ir.relation import RelColumn, SetKind, SetOperation
 from tests.engine.operators.alone import LEFT, RIGHT, Bags, L, R, Update, batch, check, counted
 from tests.engine.world import FUZZ
 
-OUT = (RelColumn("u.k", Type.INTEGER, "INTEGER"), RelColumn("u.v", Type.TEXT, "TEXT"))
-LOOSE = (RelColumn("u.k", Type.INTEGER, "INTEGER"), RelColumn("u.v", Type.TEXT, "TEXT", "NOCASE"))
+OUT = (RelColumn("u.k", Type.INTEGER, Affinity.INTEGER), RelColumn("u.v", Type.TEXT, Affinity.TEXT))
+LOOSE = (RelColumn("u.k", Type.INTEGER, Affinity.INTEGER), RelColumn("u.v", Type.TEXT, Affinity.TEXT, "NOCASE"))
 
 
 def once(rows: Counter[Row]) -> Counter[Row]:

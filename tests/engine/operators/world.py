@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.rows.delta import Delta
 from headwater.model.change import Transaction
@@ -45,7 +46,13 @@ _SHAPE = (
     (Type.BLOB, "BINARY"),
 )
 _KEYS: tuple[tuple[str, ...], ...] = (("c0",), ("c1", "c4"), ())
-_AFFINITIES = {Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT", Type.BLOB: "BLOB", Type.ANY: "BLOB"}
+_AFFINITIES = {
+    Type.INTEGER: Affinity.INTEGER,
+    Type.REAL: Affinity.REAL,
+    Type.TEXT: Affinity.TEXT,
+    Type.BLOB: Affinity.BLOB,
+    Type.ANY: Affinity.BLOB,
+}
 INTEGER = Type.INTEGER
 
 
@@ -156,7 +163,10 @@ class Relations:
 
     def _leaf(self) -> Relation:
         if self.rng.random() < 0.1:
-            given = (RelColumn(self._name("w."), INTEGER, "INTEGER"), RelColumn(self._name("w."), Type.TEXT, "TEXT"))
+            given = (
+                RelColumn(self._name("w."), INTEGER, Affinity.INTEGER),
+                RelColumn(self._name("w."), Type.TEXT, Affinity.TEXT),
+            )
             rows = tuple(
                 (self.rng.choice((0, 1, None)), self.rng.choice(("p", "q"))) for _ in range(self.rng.randint(1, 3))
             )
@@ -177,7 +187,7 @@ class Relations:
         columns = columns_of(input)
         kept = self.rng.sample(columns, self.rng.randint(1, len(columns)))
         renamed = [
-            (Output(name, ref(c)), RelColumn(name, c.type, c.affinity, c.collation))
+            (Output(name, ref(c)), RelColumn(name, c.type, c.sql_type, c.collation))
             for c in kept
             for name in [self._name("p.")]
         ]
@@ -220,7 +230,7 @@ class Relations:
         input = self.relation(depth)
         columns = [c for c in columns_of(input) if c.collation == "BINARY"]
         keys = self.rng.sample(columns, min(len(columns), self.rng.choice((0, 1, 1, 2))))
-        named = [(Output(n, ref(c)), RelColumn(n, c.type, c.affinity)) for c in keys for n in [self._name("g.")]]
+        named = [(Output(n, ref(c)), RelColumn(n, c.type, c.sql_type)) for c in keys for n in [self._name("g.")]]
         aggregates = [self._aggregate(columns, columns_of(input)) for _ in range(self.rng.randint(1, 4))]
         return Group(input, tuple(o for o, _ in named), tuple(c for _, c in named), tuple(aggregates))
 
@@ -256,11 +266,11 @@ class Relations:
         return Project(
             relation,
             tuple(Output(n, ref(c)) for n, c in zip(names, columns, strict=True)),
-            tuple(RelColumn(n, c.type, c.affinity, c.collation) for n, c in zip(names, columns, strict=True)),
+            tuple(RelColumn(n, c.type, c.sql_type, c.collation) for n, c in zip(names, columns, strict=True)),
         )
 
     def _leaf_of_integers(self) -> Relation:
-        return Values((RelColumn(self._name("w."), INTEGER, "INTEGER"),), ((1,), (2,), (2,)))
+        return Values((RelColumn(self._name("w."), INTEGER, Affinity.INTEGER),), ((1,), (2,), (2,)))
 
     def _set(self, depth: int) -> Relation:
         left, right = self._plain(self.relation(depth)), self._plain(self.relation(depth))
@@ -272,7 +282,7 @@ class Relations:
                 return Distinct(left)
             left, right = self._kept(left, [a for a, _ in common]), self._kept(right, [b for _, b in common])
         kind = self.rng.choice(("union", "intersect", "except"))
-        columns = tuple(RelColumn(self._name("u."), c.type, c.affinity, c.collation) for c in columns_of(left))
+        columns = tuple(RelColumn(self._name("u."), c.type, c.sql_type, c.collation) for c in columns_of(left))
         every = kind == "union" and self.rng.random() < 0.5
         return SetOperation(kind, every, left, right, columns)  # type: ignore[arg-type]
 
@@ -304,7 +314,7 @@ class Relations:
 
 
 def ref(column: RelColumn) -> ColumnRef:
-    return ColumnRef(column.name, column.type, column.affinity, column.collation)
+    return ColumnRef(column.name, column.type, column.sql_type, column.collation)
 
 
 def compare(sign: str, one: RelColumn, other: RelColumn) -> Call:

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.dialects.postgres.types.kinds import PLAIN, REALS, is_text, kind_of_column
+from headwater.dialects.postgres.types.kind import INTERVAL, PLAIN, REALS, Kind, is_text
+from headwater.dialects.postgres.types.kinds import kind_of_column
 from headwater.dialects.postgres.types.numeric import is_numeric
 from headwater.model.schema import Column, Table
 from headwater.sql.outline.order_terms import Sort
 from headwater.sql.outline.outline import FromItem, Outline
 from headwater.sql.outline.tokens import NoOutline
 
-_ORDERED = PLAIN | {"interval", *REALS}
+_ORDERED = PLAIN | {INTERVAL, *REALS}
 _TEXTS = ("text", "character varying")
 _CLOCKS = ("date", "time")
 _NOW = re.compile(r"'\s*now\s*'", re.I)
@@ -68,7 +69,7 @@ class PostgresRequery:
                 raise NoOutline(f"only PostgreSQL knows the order of {collated or column.declared}")
 
 
-def _is_ordered(kind: str) -> bool:
+def _is_ordered(kind: Kind) -> bool:
     return kind in _ORDERED or is_numeric(kind)
 
 

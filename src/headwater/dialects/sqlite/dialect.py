@@ -10,8 +10,10 @@ from sqlglot import exp
 
 from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals
-from headwater.dialects.sqlite.affinity import COLLATIONS, common_type, declared_affinity
-from headwater.dialects.sqlite.operators import bind_as_sqlite, bind_expr, compare_as_sqlite
+from headwater.dialects.sqlite.affinity import ROWID_NAMES, Affinity, declared_affinity, rowid_column
+from headwater.dialects.sqlite.evaluator import SqliteEvaluator
+from headwater.dialects.sqlite.functions import AGGREGATES
+from headwater.dialects.sqlite.operators import bind_as_sqlite, compare_as_sqlite
 from headwater.dialects.sqlite.render import render
 from headwater.dialects.sqlite.requery import SQLITE_REQUERY
 from headwater.dialects.sqlite.syntax.syntax import SQLITE_SYNTAX
@@ -19,16 +21,22 @@ from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, type_of
 from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.order_by import Term
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.contracts.requery import DialectRequery
 from headwater.sql.contracts.syntax import DialectSyntax
+from headwater.sql.evaluation import Evaluator
+from headwater.sql.ir.collation import COLLATIONS
+from headwater.sql.ir.common_type import common_type
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey
 from headwater.sql.ir.relation import RelColumn
+from headwater.sql.ir.sql_type import SqlType
 from headwater.sql.syntax.span import Span, span
 
 _NUMBERS = (Type.INTEGER, Type.REAL, None)
 _AGGREGATES = frozenset({"avg", "count", "group_concat", "max", "min", "sum", "total"})
+_EVALUATOR = SqliteEvaluator()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Sqlite:
     has_plain: bool = True
     takes_first: bool = True
     aggregates: frozenset[str] = _AGGREGATES
+    evaluator: Evaluator = _EVALUATOR
 
     # Names
 
@@ -63,7 +72,21 @@ class Sqlite:
         """Only names given with AS."""
         return item.alias if isinstance(item, exp.Alias) else None
 
+    def rowid(self, table: Table) -> Column | None:
+        return rowid_column(table)
+
+    def is_rowid(self, name: str) -> bool:
+        return name in ROWID_NAMES
+
+    def whole_number(self, text: str) -> int | None:
+        value = literals.read_number(text)
+        return value if isinstance(value, int) else None
+
     # Expressions
+
+    def is_aggregate(self, name: str, args: int) -> bool:
+        """min() and max() of several arguments are scalar functions."""
+        return name in AGGREGATES and (name not in ("min", "max") or args == 1)
 
     def bind(self, scope: Scope, node: exp.Expr) -> Bound:
         return bind_as_sqlite(scope, node)
@@ -83,26 +106,24 @@ class Sqlite:
 
     # Types
 
-    def scanned(self, column: Column) -> tuple[str, str]:
+    def scanned(self, column: Column) -> tuple[SqlType, str]:
         return declared_affinity(column.declared), column.collation.upper()
 
-    def affinity(self, expr: Expr) -> str:
+    def sql_type(self, expr: Expr) -> SqlType:
         """One that was computed has none: for text and blobs that is BLOB's."""
         own = types.affinity(expr)
-        if own is not None:
-            return own
-        return "BLOB" if (expr.type or Type.INTEGER) in (Type.TEXT, Type.BLOB) else ""
+        return _computed(expr.type) if own is None else own
 
-    def united(self, left: Expr, right: Expr) -> tuple[Type | None, str | None] | None:
+    def united(self, left: Expr, right: Expr) -> tuple[Type | None, SqlType, bool] | None:
         """How the column compares outside, SQLite leaves open where its sides differ."""
         found = common_type([left.type, right.type])
         if found is Type.ANY and not left.type is right.type is Type.ANY:
             return None
         affinities = {types.affinity(side) for side in (left, right) if side != Const(None, None)}
         if len(affinities) > 1:
-            return found, None
+            return found, Affinity.NONE, False
         own = affinities.pop() if affinities else None
-        return found, self.affinity(Const(None, found)) if own is None else own
+        return found, _computed(found) if own is None else own, True
 
     def looks_alike(self, bound: Bound) -> bool:
         collation = bound.collating.name or "BINARY"
@@ -133,7 +154,7 @@ class Sqlite:
             )
         return rows
 
-    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str]:
+    def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, SqlType]:
         name = node.name.lower()
         type = args[0].expr.type if args else None
         if name in ("sum", "avg", "total") and type not in _NUMBERS:
@@ -145,12 +166,12 @@ class Sqlite:
                 "add COLLATE BINARY, or CAST to one type",
             )
         result = _result(name, type)
-        return result, "BLOB" if result in (Type.TEXT, Type.BLOB) else ""
+        return result, _computed(result)
 
-    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+    def listed(self, scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, SqlType]], list[Row]]:
         values = [tuple(_constant(scope, node) for node in row) for row in rows]
         found = [common_type(map(type_of, column)) for column in zip(*values, strict=True)]
-        return [(type or Type.INTEGER, self.affinity(Const(None, type))) for type in found], values
+        return [(type or Type.INTEGER, _computed(type)) for type in found], values
 
     # Order and frame
 
@@ -187,7 +208,7 @@ class Sqlite:
         nothing = replace(scope, sources=(), shared={}, spelled={}, outer=None)
         expr = bind_expr(nothing, node).expr
         try:
-            value: Value = literals.with_affinity(literals.evaluate(render(expr)), "NUMERIC")
+            value: Value = literals.with_affinity(literals.evaluate(render(expr)), Affinity.NUMERIC)
         except sqlite3.Error as error:
             raise scope.error(f"{word}: {error}", span(node)) from None
         if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63:
@@ -195,6 +216,11 @@ class Sqlite:
         if not isinstance(value, int):
             raise scope.error(f"expected an integer for {word}, found {literals.write(value)}", span(node))
         return value if value >= 0 else None
+
+
+def _computed(type: Type | None) -> Affinity:
+    """Of a computed column."""
+    return Affinity.BLOB if type in (Type.TEXT, Type.BLOB) else Affinity.NONE
 
 
 def _constant(scope: Scope, node: exp.Expr) -> Value:

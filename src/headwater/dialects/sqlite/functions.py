@@ -12,8 +12,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 
-from headwater.dialects.sqlite.affinity import common_type, negation_type
+from headwater.dialects.sqlite.affinity import negation_type
 from headwater.model.value import Type
+from headwater.sql.ir.common_type import common_type
 from headwater.sql.ir.expr import Const, Expr
 from headwater.sql.syntax.suggestions import words
 

@@ -13,6 +13,7 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from math import inf, isinf, nextafter
 
+from headwater.dialects.sqlite.affinity import NUMERIC_AFFINITIES, Affinity
 from headwater.model.value import Value
 from headwater.sql.ir.constant_text import literal_text
 
@@ -65,10 +66,10 @@ def _as_product(value: float) -> str:
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t\n\v\f\r]*", re.ASCII)
 
 
-def with_affinity(value: Value, affinity: str) -> Value:
+def with_affinity(value: Value, affinity: Affinity) -> Value:
     """What a value becomes before it is compared with an operand of that affinity."""
-    if isinstance(value, str) and affinity in ("INTEGER", "REAL", "NUMERIC") and _NUMBER.fullmatch(value):
+    if isinstance(value, str) and affinity in NUMERIC_AFFINITIES and _NUMBER.fullmatch(value):
         return evaluate(f"CAST({write(value)} AS NUMERIC)")
-    if isinstance(value, int | float) and affinity == "TEXT":
+    if isinstance(value, int | float) and affinity is Affinity.TEXT:
         return evaluate(f"CAST({write(value)} AS TEXT)")
     return value

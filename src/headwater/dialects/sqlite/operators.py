@@ -13,9 +13,8 @@ from sqlglot import exp
 
 from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals as literal
-from headwater.dialects.sqlite.affinity import Collating, carried, compared
+from headwater.dialects.sqlite.affinity import Affinity
 from headwater.dialects.sqlite.functions import (
-    AGGREGATES,
     CLOCKS,
     FORMATS,
     VOLATILE,
@@ -26,8 +25,10 @@ from headwater.dialects.sqlite.functions import (
     known,
 )
 from headwater.model.value import Type, type_of
-from headwater.sql.bind.inner_query import clause, existence, scalar
+from headwater.sql.bind.expression import bind_expr, clause, compare, existence, is_aggregate, scalar
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.collation import COLLATIONS, Collating, carried, compared, first_named
+from headwater.sql.ir.common_type import common_type
 from headwater.sql.ir.conjunction import chain, operands, parts
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.syntax.nodes import Plus
@@ -56,15 +57,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"in": "notin", "between": "notbetween", "like": "notlike", "is": "isnot"}
-
-
-def bind_expr(scope: Scope, node: exp.Expr) -> Bound:
-    """The one entry: the dialect has a rule for each kind of node."""
-    return scope.dialect.bind(scope, node)
-
-
-def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
-    return scope.dialect.compare(scope, name, left, right, at)
 
 
 def bind_as_sqlite(scope: Scope, node: exp.Expr) -> Bound:
@@ -227,7 +219,9 @@ def between(scope: Scope, node: exp.Between) -> Bound:
     if collations[0] != collations[1]:
         return Bound(Call("and", (least.expr, most.expr), Type.INTEGER), all_carried)
     bounds = [_converted(bound.expr, types.affinity(value.expr)) for bound in (low, high)]
-    asked = next((_stripped(value.expr, bound) for bound in bounds if types.affinity(bound) == "TEXT"), value.expr)
+    asked = next(
+        (_stripped(value.expr, bound) for bound in bounds if types.affinity(bound) is Affinity.TEXT), value.expr
+    )
     return Bound(Call("between", (asked, *bounds), Type.INTEGER, collations[0]), all_carried)
 
 
@@ -264,8 +258,8 @@ def collate(scope: Scope, node: exp.Collate) -> Bound:
     arg, name = bind_expr(scope, node.this), node.expression.name.upper()
     if name == "RTRIM":
         raise scope.refusal("COLLATE RTRIM is not supported yet", span(node.expression), "compare rtrim(…) instead")
-    if name not in types.COLLATIONS:
-        hint = did_you_mean(name, types.COLLATIONS, "BINARY and NOCASE are known")
+    if name not in COLLATIONS:
+        hint = did_you_mean(name, COLLATIONS, "BINARY and NOCASE are known")
         raise scope.error(f"no such collation: {node.expression.name}", span(node.expression), hint)
     return Bound(arg.expr, Collating(name, explicit=True))
 
@@ -290,17 +284,11 @@ def case(scope: Scope, node: exp.Case) -> Bound:
 
 def _cases(conditions: Sequence[Bound], results: Sequence[Bound], default: Bound) -> Case:
     whens = tuple((condition.expr, result.expr) for condition, result in zip(conditions, results, strict=True))
-    return Case(whens, default.expr, types.common_type([*(then.type for _, then in whens), default.expr.type]))
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """min() and max() of several arguments are scalar functions."""
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    return name in AGGREGATES and (name not in ("min", "max") or len(node.expressions) == 1)
+    return Case(whens, default.expr, common_type([*(then.type for _, then in whens), default.expr.type]))
 
 
 def call(scope: Scope, node: exp.Anonymous) -> Bound:
-    if scope.clause is not None and is_aggregate(node):
+    if scope.clause is not None and is_aggregate(scope.dialect, node):
         return scope.clause.aggregate(scope, node)
     function = _function(scope, node)
     if function.name in ("like", "glob"):
@@ -314,9 +302,7 @@ def call(scope: Scope, node: exp.Anonymous) -> Bound:
         return Bound(_cases(args[:1], args[1:2], args[2]), all_carried)
     name = "coalesce" if function.name == "ifnull" else function.name
     collation = (
-        _collation(scope, types.first_named(arg.collating for arg in args), span(node))
-        if function.collates
-        else "BINARY"
+        _collation(scope, first_named(arg.collating for arg in args), span(node)) if function.collates else "BINARY"
     )
     result = function.type(tuple(arg.expr.type for arg in args))
     return Bound(Call(name, tuple(arg.expr for arg in args), result, collation), all_carried)
@@ -360,7 +346,7 @@ def _operation(name: str, type: Type | None, *args: Bound) -> Bound:
     return Bound(Call(name, tuple(arg.expr for arg in args), type), carried(arg.collating for arg in args))
 
 
-def _converted(expr: Expr, affinity: str | None) -> Expr:
+def _converted(expr: Expr, affinity: Affinity | None) -> Expr:
     if not isinstance(expr, Const) or affinity is None:
         return expr
     value = literal.with_affinity(expr.value, affinity)
@@ -369,14 +355,14 @@ def _converted(expr: Expr, affinity: str | None) -> Expr:
 
 def _stripped(expr: Expr, other: Expr) -> Expr:
     """A computed column has no affinity at all: that tells beside one that would make text of it."""
-    if isinstance(expr, ColumnRef) and not expr.affinity and types.affinity(other) == "TEXT":
+    if isinstance(expr, ColumnRef) and types.affinity(expr) is None and types.affinity(other) is Affinity.TEXT:
         return Call("pos", (expr,), expr.type)
     return expr
 
 
 def _collation(scope: Scope, collating: Collating, at: Span | None) -> str:
     name = collating.name or "BINARY"
-    if name not in types.COLLATIONS:
+    if name not in COLLATIONS:
         raise scope.refusal(f"the collation {name} is not supported yet", at, "add COLLATE BINARY or COLLATE NOCASE")
     return name
 

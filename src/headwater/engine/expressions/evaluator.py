@@ -1,8 +1,7 @@
 """Expressions over a batch: Arrow columns out, and the rows that failed.
 
-Plain columns pass through; a few rows go to SQLite, which is faster for them; many rows go to Arrow kernels where
-these are exact, and to SQLite where they are not or a batch puts them in doubt. What a query on PostgreSQL computes
-goes by rules of PostgreSQL's own, row by row or, where plain conditions are asked of many rows, by Arrow kernels too.
+Plain columns pass through. A few rows go to the dialect's own evaluation row by row, which is faster for them; many
+rows go to Arrow kernels where these are exact, and row by row where they are not or a batch puts them in doubt.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from headwater.dialects.postgres.kernels.arrow import compile_condition
-from headwater.dialects.postgres.kernels.exact import PostgresKernel, is_postgres
-from headwater.dialects.sqlite.kernels.arrow import Kernel, compile_kernel, evaluate
-from headwater.dialects.sqlite.kernels.exact import Selected, SqliteKernel
+from headwater.dialects.registry import DIALECTS
 from headwater.model.schema import Table
 from headwater.model.time.interval import Interval
 from headwater.model.value import Row, Type, to_array
 from headwater.model.verbatim import Verbatim
+from headwater.sql.evaluation import Evaluator, Kernel, RowEvaluator, Selected
 from headwater.sql.ir.expr import ColumnRef, Expr
 
 FEW_ROWS = 16  # three expressions take SQLite 4, 25, 217 µs and Arrow 50, 51, 64 µs for 1, 10, 100 rows
@@ -60,8 +57,9 @@ class Expressions:
         self._passed = {n: table.index(expr.name) for n, expr in enumerate(exprs) if isinstance(expr, ColumnRef)}
         self._computed = [n for n in range(len(exprs)) if n not in self._passed]
         computed = [exprs[n] for n in self._computed]
-        self._exact = _exact(computed, table) if computed else None
-        self._kernels = [self._kernel(exprs[n], self.types[n], table) for n in self._computed]
+        evaluator = DIALECTS[table.dialect].evaluator
+        self._exact = evaluator.rows(computed, table) if computed else None
+        self._kernels = [_kernel(evaluator, exprs[n], self.types[n], table) for n in self._computed]
 
     def evaluate(self, batch: pa.RecordBatch) -> Evaluated:
         columns: list[pa.Array] = [None] * len(self.types)
@@ -79,26 +77,20 @@ class Expressions:
         assert self._exact is not None
         return self._exact.select(batch)
 
-    def _compute(
-        self, exact: SqliteKernel | PostgresKernel, batch: pa.RecordBatch
-    ) -> tuple[list[pa.Array], dict[int, str]]:
+    def _compute(self, exact: RowEvaluator, batch: pa.RecordBatch) -> tuple[list[pa.Array], dict[int, str]]:
         kernels = [kernel for kernel in self._kernels if kernel is not None]
         if len(kernels) == len(self._kernels) and batch.num_rows > FEW_ROWS:
             try:
-                return [evaluate(kernel, batch) for kernel in kernels], {}
+                return [kernel.evaluate(batch) for kernel in kernels], {}
             except pa.ArrowInvalid:
                 pass  # in doubt: the exact one decides
         selected = exact.select(batch)
         return conformed(selected.rows, [self.types[n] for n in self._computed], selected.failed)
 
-    @staticmethod
-    def _kernel(expr: Expr, type: Type, table: Table) -> Kernel | None:
-        kernel = compile_condition(expr, table) if is_postgres(expr) else compile_kernel(expr, table)
-        return kernel if kernel is not None and kernel.type is type else None
 
-
-def _exact(exprs: Sequence[Expr], table: Table) -> SqliteKernel | PostgresKernel:
-    return PostgresKernel(exprs, table) if any(map(is_postgres, exprs)) else SqliteKernel(exprs, table)
+def _kernel(evaluator: Evaluator, expr: Expr, type: Type, table: Table) -> Kernel | None:
+    kernel = evaluator.kernel(expr, table)
+    return kernel if kernel is not None and kernel.type is type else None
 
 
 def conformed(rows: list[Row], types: list[Type], failed: dict[int, str]) -> tuple[list[pa.Array], dict[int, str]]:

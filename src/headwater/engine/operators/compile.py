@@ -143,7 +143,7 @@ def _operator(relation: Relation, tables: list[Table], work: Work, failures: Fai
         case Mark():
             return MarkOperator(relation, tables[0], tables[1], work, failures)
         case Group():
-            if runs(relation):
+            if runs(relation, tables[0]):
                 return RunningOperator(relation, tables[0], work, failures)
             return GroupOperator(relation, tables[0], work, failures, limits)
         case Distinct():

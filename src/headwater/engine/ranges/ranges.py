@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.dialects.sqlite.kernels.arrow import compile_kernel, evaluate
+from headwater.dialects.registry import DIALECTS
 from headwater.engine.rows.arrays import Bools
 from headwater.model.encoding.keys import encode_columns, encode_value, encode_whole
 from headwater.model.schema import Table
@@ -62,10 +62,11 @@ class Wanted:
         """Which rows it wants, by what they hold in its columns."""
         plain = all(_is_plain(rows, table, name) for name in self.columns)
         if rows.num_rows > _ENCODED_ROWS_MAX and plain and not self._asks_for_nan():
-            kernel = compile_kernel(chain("and", [_call(*each, table) for each in self.conditions]), table)
+            condition = chain("and", [_call(*each, table) for each in self.conditions])
+            kernel = DIALECTS[table.dialect].evaluator.plain_kernel(condition, table)
             with suppress(pa.ArrowInvalid):  # in doubt: their encodings decide
                 if kernel is not None:
-                    passed: Bools = np.asarray(evaluate(kernel, rows).fill_null(0)) != 0
+                    passed: Bools = np.asarray(kernel.evaluate(rows).fill_null(0)) != 0
                     return passed
         if rows.num_rows > _ENCODED_ROWS_MAX and all(len(spans) <= _SPANS_MAX for spans in self.spans):
             pairs = zip(self.spans, self.columns, strict=True)

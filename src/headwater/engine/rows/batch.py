@@ -59,7 +59,10 @@ class Batch:
 
 
 def table_of(columns: Sequence[RelColumn], key: tuple[str, ...] = (), name: str = "") -> Table:
-    return Table(name, tuple(Column(c.name, c.type, c.declared, c.collation) for c in columns), key)
+    described = tuple(Column(c.name, c.type, c.declared, c.collation) for c in columns)
+    table = Table(name, described, key)
+    dialect = next((c.sql_type.dialect for c in columns if c.sql_type is not None), table.dialect)
+    return replace(table, dialect=dialect)
 
 
 def identified(rows: pa.RecordBatch, table: Table, tx: Int64s, diff: Int64s, *, settled: bool = False) -> Batch:

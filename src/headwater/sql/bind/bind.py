@@ -12,13 +12,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headwater.dialects.registry import Tables, dialect_of
-from headwater.dialects.sqlite.operators import bind_expr, is_aggregate
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
+from headwater.sql.bind.expression import bind_expr, is_aggregate
 from headwater.sql.bind.group_by import calls_in
 from headwater.sql.bind.limit import is_constant, limit, offset, ordinal
 from headwater.sql.bind.query import bind_whole
 from headwater.sql.bind.scope import Bound, Scope, Source, bound_column
+from headwater.sql.dialect import Dialect
 from headwater.sql.ir.conjunction import parts
 from headwater.sql.ir.expr import ColumnRef, Expr, OrderKey, Output
 from headwater.sql.ir.query import Query
@@ -41,12 +42,14 @@ def bind(sql: str, tables: Tables, params: Given = (), *, lift_scalars: bool = T
 def bind_parsed(parsed: Parsed, tables: Tables, params: Given = (), *, lift_scalars: bool = True) -> Query:
     every = tables.values() if isinstance(tables, Mapping) else tables
     select = parsed.select
-    if not (parsed.dialect.has_plain and is_plain(select)):
+    if not (parsed.dialect.has_plain and is_plain(parsed.dialect, select)):
         named = {table.name.lower(): table for table in every}
         return bind_whole(parsed, named, bind_params(parsed, params), lift_scalars)
     table = _table(parsed, every)
     scope = Scope(
-        parsed.sql, (Source.of(table, select.args["from_"].alias or table.name),), bind_params(parsed, params)
+        parsed.sql,
+        (Source.of(parsed.dialect, table, select.args["from_"].alias or table.name),),
+        bind_params(parsed, params),
     )
     columns = list(_result(scope, table, select.expressions))
     _refuse_duplicates(scope, columns)
@@ -68,14 +71,14 @@ def bind_parsed(parsed: Parsed, tables: Tables, params: Given = (), *, lift_scal
 # The statement
 
 
-def is_plain(select: exp.Expr) -> bool:
+def is_plain(dialect: Dialect, select: exp.Expr) -> bool:
     """Rows of one table, each by itself: no relation is needed for it."""
     if not isinstance(select, exp.Select) or isinstance(select.args.get("from_"), Joined | exp.Subquery):
         return False
     if any(select.args.get(clause) for clause in ("with_", "distinct", "group", "having")):
         return False
     inside = any(node is not select for node in select.find_all(exp.Query, exp.Values))
-    return not inside and not any(is_aggregate(call) for call in calls_in_select(select))
+    return not inside and not any(is_aggregate(dialect, call) for call in calls_in_select(select))
 
 
 def calls_in_select(select: exp.Select) -> Iterator[exp.Anonymous]:
@@ -114,7 +117,7 @@ def _result(scope: Scope, table: Table, items: Sequence[exp.Expr]) -> Iterator[_
     for item in items:
         if _is_star(scope, item):
             for column in table.columns:
-                yield column.name, bound_column(column), item
+                yield column.name, bound_column(scope.dialect, column), item
         elif isinstance(item, exp.Alias):
             yield item.alias, bind_expr(scope, item.this), item
         else:
@@ -173,7 +176,7 @@ def _key_expr(scope: Scope, node: exp.Expr, results: Sequence[Bound]) -> Bound:
         return Bound(inner.expr, named.collating)
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in scope.aliases:
         return scope.aliases[node.name.lower()]
-    number = ordinal(node)
+    number = ordinal(scope.dialect, node)
     if number is None:
         return bind_expr(scope, node)
     if not 1 <= number <= len(results):

@@ -40,11 +40,11 @@ class Names:
 
 def computed(dialect: Dialect, name: str, expr: Expr, collation: str | None = None) -> RelColumn:
     """The column an expression becomes."""
-    return RelColumn(name, expr.type or Type.INTEGER, dialect.affinity(expr), collation or "BINARY")
+    return RelColumn(name, expr.type or Type.INTEGER, dialect.sql_type(expr), collation or "BINARY")
 
 
 def reference(column: RelColumn) -> ColumnRef:
-    return ColumnRef(column.name, column.type, column.affinity, column.collation)
+    return ColumnRef(column.name, column.type, column.sql_type, column.collation)
 
 
 def renamed(dialect: Dialect, bound: Bound, name: str) -> RelColumn:

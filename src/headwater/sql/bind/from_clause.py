@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.affinity import Collating, common_type
-from headwater.dialects.sqlite.operators import bind_expr, compare
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.bind.clauses import Answer, Binder, Environment
-from headwater.sql.bind.column_names import reference, renamed
+from headwater.sql.bind.column_names import computed, reference, renamed
+from headwater.sql.bind.expression import bind_expr, compare
 from headwater.sql.bind.scope import Bound, Scope, Source
 from headwater.sql.dialect import Dialect
+from headwater.sql.ir.collation import Collating
+from headwater.sql.ir.common_type import common_type
 from headwater.sql.ir.conjunction import chain
-from headwater.sql.ir.expr import Call, ColumnRef, Expr, OrderKey, Output
+from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.ir.relation import Join, Project, Relation, RelColumn, Scan, Values, columns_of
 from headwater.sql.ir.walk import names_in
 from headwater.sql.syntax.nodes import Joined
@@ -76,7 +77,7 @@ class FromClause:
     def _nothing(self) -> Relation:
         """SELECT without FROM: one row."""
         name = self.binder.whole.names.fresh("one")
-        return Values((RelColumn(f"{name}.row", Type.INTEGER),), ((1,),))
+        return Values((computed(self.binder.whole.dialect, f"{name}.row", Const(1, Type.INTEGER)),), ((1,),))
 
     # Names
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.affinity import rowid_column
-from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type, Value
 from headwater.sql.bind.clauses import Whole
 from headwater.sql.bind.column_names import reference, renamed
+from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr, OrderKey, Output
 from headwater.sql.ir.relation import Aggregate, Group, Relation, RelColumn, Scan, inputs_of
 from headwater.sql.ir.walk import names_in, substituted
@@ -50,12 +50,12 @@ class Aggregates:
         args = list(inner.dialect.aggregated(inner, node, args))
         compares = name != "group_concat"
         collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
-        type, affinity = inner.dialect.aggregate(inner, node, args)
+        type, sql_type = inner.dialect.aggregate(inner, node, args)
         distinct = bool(node.args.get("distinct")) and name not in ("min", "max")
         order = inner.dialect.arranged(inner, node, args, self.order)
         self._check_local(inner, node, (key.expr for key in order))
         exprs = tuple(arg.expr for arg in args)
-        return self._column(Aggregate(RelColumn("", type, affinity), name, exprs, distinct, filter, collation, order))
+        return self._column(Aggregate(RelColumn("", type, sql_type), name, exprs, distinct, filter, collation, order))
 
     def _args(self, scope: Scope, node: exp.Anonymous, name: str) -> list[exp.Expr]:
         args = list(node.expressions)
@@ -160,7 +160,7 @@ class Grouping:
 
     def _unique(self, scan: Scan) -> bool:
         """Some primary keys of SQLite take many NULLs."""
-        return is_unique(self.whole.tables[scan.table.lower()])
+        return is_unique(self.whole.dialect, self.whole.tables[scan.table.lower()])
 
     @property
     def replacements(self) -> dict[Expr, Expr]:
@@ -171,8 +171,8 @@ class Grouping:
         return Group(relation, keys, tuple(self.keys.values()), tuple(aggregates))
 
 
-def is_unique(table: Table) -> bool:
-    return rowid_column(table) is not None or not any(table.column(name).nullable for name in table.key)
+def is_unique(dialect: Dialect, table: Table) -> bool:
+    return dialect.rowid(table) is not None or not any(table.column(name).nullable for name in table.key)
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite import literals
 from headwater.sql.bind.scope import Scope
+from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
 from headwater.sql.syntax.nodes import Plus
 
@@ -25,15 +25,15 @@ def is_constant(expr: Expr) -> bool:
             return is_constant(expr.default) and all(is_constant(part) for pair in expr.whens for part in pair)
 
 
-def ordinal(node: exp.Expr) -> int | None:
-    """SQLite counts only a written integer, perhaps signed; a parameter is a constant like any other."""
+def ordinal(dialect: Dialect, node: exp.Expr) -> int | None:
+    """Only a written integer counts, perhaps signed; a parameter is a constant like any other."""
     if isinstance(node, exp.Neg | Plus):
-        inner = ordinal(node.this)
+        inner = ordinal(dialect, node.this)
         return inner if inner is None or isinstance(node, Plus) else -inner
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
-    value = literals.read_number(node.name)
-    return value if isinstance(value, int) and value < 1 << 31 else None
+    value = dialect.whole_number(node.name)
+    return value if value is not None and value < 1 << 31 else None
 
 
 def limit(scope: Scope, node: exp.Limit | None) -> int | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.value import Type
+from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.limit import is_constant, ordinal
 from headwater.sql.bind.scope import Bound, Scope, Source
 from headwater.sql.dialect import Dialect
@@ -58,7 +58,7 @@ def _number(scope: Scope, node: exp.Expr, results: Sequence[tuple[str, Bound]]) 
         number = _places(scope, results)[place]
         node.replace(exp.Literal.number(number))
         return number
-    return ordinal(node)
+    return ordinal(scope.dialect, node)
 
 
 def _places(scope: Scope, results: Sequence[tuple[str, Bound]]) -> list[int]:

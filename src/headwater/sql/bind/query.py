@@ -255,7 +255,8 @@ class Queries:
         order = node.args.get("order")
         for ordered in order.expressions if order else ():
             term = ordered.this.this if isinstance(ordered.this, exp.Collate) else ordered.this
-            if ordinal(term) is not None or (isinstance(term, exp.Column) and term.name.lower() in spelled):
+            is_result = isinstance(term, exp.Column) and term.name.lower() in spelled
+            if is_result or ordinal(self.whole.dialect, term) is not None:
                 continue
             hint = "name a result column, or its number"
             if any(term in (item, item.this) or item.alias == term.name != "" for item in items):

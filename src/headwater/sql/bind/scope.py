@@ -11,11 +11,11 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.affinity import NEUTRAL, ROWID_NAMES, Collating, column_ref, rowid_column
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.sql.dialect import Dialect
-from headwater.sql.ir.expr import Expr
+from headwater.sql.ir.collation import NEUTRAL, Collating
+from headwater.sql.ir.expr import ColumnRef, Expr
 from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean, listed
@@ -42,14 +42,14 @@ class Source:
     merged: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, table: Table, name: str) -> Source:
-        return cls(name, tuple((column.name, bound_column(column)) for column in table.columns), table)
+    def of(cls, dialect: Dialect, table: Table, name: str) -> Source:
+        return cls(name, tuple((column.name, bound_column(dialect, column)) for column in table.columns), table)
 
     def find(self, name: str) -> tuple[str, Bound] | None:
         return next((column for column in self.columns if column[0].lower() == name.lower()), None)
 
-    def rowid(self) -> tuple[str, Bound] | None:
-        column = rowid_column(self.table) if self.table else None
+    def rowid(self, dialect: Dialect) -> tuple[str, Bound] | None:
+        column = dialect.rowid(self.table) if self.table else None
         return self.find(column.name) if column else None
 
 
@@ -151,7 +151,7 @@ class Scope:
             raise self.error(f"no such schema: {node.db}", span(node.args["db"]), "only main is known")
 
     def _rowid(self, node: exp.Column) -> tuple[Source | None, str, Bound] | None:
-        if node.name.lower() not in ROWID_NAMES:
+        if not self.dialect.is_rowid(node.name.lower()):
             return None
         near = [source for source in self.sources if not node.table or source.name.lower() == node.table.lower()]
         if len(near) > 1:
@@ -160,7 +160,7 @@ class Scope:
             )
         if not near:
             return None
-        found = near[0].rowid()
+        found = near[0].rowid(self.dialect)
         if found is None:
             raise self.refusal(
                 f"{node.name} is not a column of {near[0].table.name if near[0].table else near[0].name},"
@@ -204,9 +204,13 @@ class Scope:
         return did_you_mean(node.name, known, f"{owner} has {listed(known)}" if known else None)
 
 
-def bound_column(column: Column) -> Bound:
-    ref = column_ref(column)
+def bound_column(dialect: Dialect, column: Column) -> Bound:
+    ref = column_ref(dialect, column)
     return Bound(ref, Collating(ref.collation))
+
+
+def column_ref(dialect: Dialect, column: Column) -> ColumnRef:
+    return ColumnRef(column.name, column.type, *dialect.scanned(column))
 
 
 def find(columns: Iterable[Column], name: str) -> Column | None:

@@ -12,17 +12,17 @@ from functools import reduce
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.affinity import COLLATIONS, Collating
-from headwater.dialects.sqlite.operators import bind_expr, is_aggregate
 from headwater.model.errors import UnsupportedQuery
 from headwater.sql.bind.aggregates import Gathering
 from headwater.sql.bind.clauses import Attachment, Binder, Environment, Named, Selected, Whole
 from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.expression import bind_expr, is_aggregate
 from headwater.sql.bind.from_clause import From, FromClause, starred
 from headwater.sql.bind.group_by import Aggregates, Grouping, calls_in, is_concatenated
 from headwater.sql.bind.limit import is_constant, ordinal
 from headwater.sql.bind.order_by import Term, distinct_terms, user_terms
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.collation import COLLATIONS, Collating
 from headwater.sql.ir.conjunction import operands, parts
 from headwater.sql.ir.expr import Call, ColumnRef, Expr
 from headwater.sql.ir.predicate import Ask, asks
@@ -104,7 +104,9 @@ class Select:
                 yield self.node.args[clause]
 
     def _is_grouped(self) -> bool:
-        aggregated = any(is_aggregate(call) for part in self._own_parts() for call in calls_in(part))
+        aggregated = any(
+            is_aggregate(self.whole.dialect, call) for part in self._own_parts() for call in calls_in(part)
+        )
         having = self.node.args.get("having")
         if having and not aggregated and not self.node.args.get("group"):
             raise Scope(self.whole.sql, (), self.whole.params).error(
@@ -253,7 +255,7 @@ class Select:
     def _keys(self, scope: Scope, results: Sequence[Named]) -> Iterator[Bound]:
         group = self.node.args.get("group")
         for node in list(group.expressions) if group else ():
-            number = ordinal(node)
+            number = ordinal(scope.dialect, node)
             if isinstance(node, exp.Placeholder):
                 raise self._refuse("grouping by a parameter is not supported", node, "leave it out")
             if number is None:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.affinity import Collating
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.value import Type
 from headwater.sql.bind.clauses import Answer, Named, Whole
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.scope import Bound, Scope
+from headwater.sql.ir.collation import Collating
 from headwater.sql.ir.expr import Const
 from headwater.sql.ir.relation import Relation, RelColumn, SetKind, SetOperation, Values
+from headwater.sql.ir.sql_type import SqlType
 from headwater.sql.ir.walk import names_in
 from headwater.sql.syntax.span import span
 
@@ -25,13 +26,12 @@ def combined(
     whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting, vague: set[str]
 ) -> tuple[Relation, tuple[Named, ...]]:
     united = [_united(whole, node, *pair) for pair in zip(*(side.columns for side in sides), strict=True)]
-    types = [type for type, _ in united]
+    types = [type for type, _, _ in united]
     left, right = (project(side.relation, side.columns, types)[0] for side in sides)
     prefix = whole.names.fresh("set")
     pairs = zip(sides[0].columns, sides[1].columns, united, strict=True)
     columns = tuple(
-        _column(f"{prefix}.{place}", mine, theirs, *found, vague)
-        for place, (mine, theirs, found) in enumerate(pairs, 1)
+        _column(f"{prefix}.{place}", mine, theirs, found, vague) for place, (mine, theirs, found) in enumerate(pairs, 1)
     )
     every = not node.args.get("distinct")
     relation = SetOperation(_KINDS[type(node)], every, left, right, columns)
@@ -41,7 +41,7 @@ def combined(
     )
 
 
-def _united(whole: Whole, node: exp.Expr, left: Named, right: Named) -> tuple[Type | None, str | None]:
+def _united(whole: Whole, node: exp.Expr, left: Named, right: Named) -> tuple[Type | None, SqlType, bool]:
     found = whole.dialect.united(left[1].expr, right[1].expr)
     if found is None:
         raise UnsupportedQuery(
@@ -54,13 +54,14 @@ def _united(whole: Whole, node: exp.Expr, left: Named, right: Named) -> tuple[Ty
 
 
 def _column(
-    name: str, left: Named, right: Named, type: Type | None, affinity: str | None, vague: set[str]
+    name: str, left: Named, right: Named, found: tuple[Type | None, SqlType, bool], vague: set[str]
 ) -> RelColumn:
+    type, sql_type, clear = found
     sides = [bound for _, bound in (left, right) if bound.expr != Const(None, None)]
     collations = {bound.collating.name or "BINARY" for bound in sides}
-    if len(collations) > 1 or affinity is None or names_in(*(bound.expr for bound in sides)) & vague:
+    if len(collations) > 1 or not clear or names_in(*(bound.expr for bound in sides)) & vague:
         vague.add(name)
-    return RelColumn(name, type or Type.INTEGER, affinity or "", _collating(left, right).name or "BINARY")
+    return RelColumn(name, type or Type.INTEGER, sql_type, _collating(left, right).name or "BINARY")
 
 
 def _collating(left: Named, right: Named) -> Collating:

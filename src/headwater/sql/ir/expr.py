@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.model.value import Type, Value
+from headwater.sql.ir.sql_type import SqlType
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
+    """`sql_type` and `collation` are what it brings into a comparison; without one it is compared by its values."""
+
     name: str
     type: Type
-    affinity: str = "BLOB"  # INTEGER, REAL, NUMERIC, TEXT or BLOB (none)
+    sql_type: SqlType | None = None
     collation: str = "BINARY"
 
 
@@ -55,7 +58,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Cast:
     arg: Expr
-    affinity: str
+    sql_type: SqlType
     type: Type | None
 
 

@@ -72,7 +72,7 @@ class ExprText:
                 return Fragment(self._constant(expr.value))
             case Cast():
                 arg = self.fragment(expr.arg)
-                return Fragment(f"CAST({arg.text} AS {expr.affinity})", arg.collating)
+                return Fragment(f"CAST({arg.text} AS {expr.sql_type})", arg.collating)
             case Case():
                 return self._case(expr)
             case Call():

@@ -11,6 +11,7 @@ from typing import Literal
 
 from headwater.model.value import Type, Value
 from headwater.sql.ir.expr import Expr, OrderKey, Output
+from headwater.sql.ir.sql_type import SqlType
 
 JoinKind = Literal["inner", "left", "right", "full"]
 SetKind = Literal["union", "intersect", "except"]
@@ -18,11 +19,11 @@ SetKind = Literal["union", "intersect", "except"]
 
 @dataclass(frozen=True, slots=True)
 class RelColumn:
-    """`affinity` and `collation` are what a reference to the column brings into a comparison."""
+    """`sql_type` and `collation` are what a reference to the column brings into a comparison."""
 
     name: str
     type: Type
-    affinity: str = "BLOB"
+    sql_type: SqlType | None = None
     collation: str = "BINARY"
     declared: str = ""
 

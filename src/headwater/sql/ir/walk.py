@@ -42,7 +42,7 @@ def mapped(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         case Call():
             return Call(expr.name, tuple(change(arg) for arg in expr.args), expr.type, expr.collation)
         case Cast():
-            return Cast(change(expr.arg), expr.affinity, expr.type)
+            return Cast(change(expr.arg), expr.sql_type, expr.type)
         case Case():
             whens = tuple((change(condition), change(result)) for condition, result in expr.whens)
             return Case(whens, change(expr.default), expr.type)

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.operators import FALSE, TRUE, bind_expr, compare
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import ALIKE, Type
 from headwater.sql.bind.clauses import Answer, Attachment, Binder, Environment, Selected
 from headwater.sql.bind.column_names import reference, renamed
+from headwater.sql.bind.expression import bind_expr, compare
 from headwater.sql.bind.group_by import is_unique, over_nothing
 from headwater.sql.bind.order_by import distinct_terms
 from headwater.sql.bind.scope import Bound, Scope
@@ -26,6 +26,7 @@ from headwater.sql.syntax.span import span
 _NUMBERS = (Type.INTEGER, Type.REAL)
 _ONE_LOOK = ALIKE | {Type.TEXT, Type.BLOB}
 _HINT = "write it as a join"
+_TRUE, _FALSE = Const(1, Type.INTEGER), Const(0, Type.INTEGER)
 
 
 def as_condition(binder: Binder, around: Environment, scope: Scope, node: exp.Expr) -> Expr | Attachment:
@@ -53,7 +54,7 @@ def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, need
     answer = binder.answer(node.args["query"].this, around, scope, "set")
     _check_width(scope, node, answer)
     equal = compare(scope, "=", needle, answer.columns[0][1], span(node)).expr
-    asked = [Case(((condition, TRUE),), FALSE, Type.INTEGER) for condition in answer.correlated]
+    asked = [Case(((condition, _TRUE),), _FALSE, Type.INTEGER) for condition in answer.correlated]
     column = _marking(binder)
     return Attachment("mark", answer.relation, chain("and", [equal, *asked]), column, True), scope.dialect.marked(
         column
@@ -61,7 +62,7 @@ def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, need
 
 
 def _marking(binder: Binder) -> RelColumn:
-    return RelColumn(f"{binder.whole.names.fresh('sub')}.mark", Type.INTEGER, binder.whole.dialect.affinity(TRUE))
+    return RelColumn(f"{binder.whole.names.fresh('sub')}.mark", Type.INTEGER, binder.whole.dialect.sql_type(_TRUE))
 
 
 def _all(conditions: tuple[Expr, ...]) -> Expr | None:
@@ -145,7 +146,7 @@ def _at_most_one(binder: Binder, relation: Relation, mine: tuple[Expr, ...]) -> 
         relation = relation.input
     if not isinstance(relation, Scan) or not relation.key:
         return False
-    return set(relation.key) <= fixed and is_unique(binder.whole.tables[relation.table.lower()])
+    return set(relation.key) <= fixed and is_unique(binder.whole.dialect, binder.whole.tables[relation.table.lower()])
 
 
 def _fixed(conjunct: Expr) -> str | None:

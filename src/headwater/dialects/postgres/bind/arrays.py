@@ -9,17 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from headwater.dialects.postgres.literals.array_text import items_of
-from headwater.dialects.postgres.types.kinds import (
-    BOOLEAN,
-    common_kind,
+from headwater.dialects.postgres.types.kind import (
+    INT2,
+    INT4,
+    TEXT,
+    Kind,
     element_of,
     is_array,
     is_element,
     is_integer,
     is_text,
-    kind_of,
-    type_of_kind,
 )
+from headwater.dialects.postgres.types.kinds import BOOLEAN, common_kind, kind_of, type_of_kind
 from headwater.model.value import Type, Value
 from headwater.sql.ir.expr import Call, Cast, Const, Expr
 
@@ -27,15 +28,15 @@ QUESTIONS = ("@>", "<@", "&&")
 Read = Callable[[str], Expr]
 
 
-def constant(items: Sequence[Expr], kind: str) -> Expr | None:
+def constant(items: Sequence[Expr], kind: Kind) -> Expr | None:
     """An array of constants; None where one of them must be computed, or there is none of that kind."""
     if not is_element(kind) or not all(isinstance(item, Const) for item in items):
         return None
     values: tuple[Value, ...] = tuple(item.value for item in items if isinstance(item, Const))
-    return Cast(Const(values, Type.OTHER), f"array {kind}", Type.OTHER)
+    return Cast(Const(values, Type.OTHER), Kind("array", element=kind), Type.OTHER)
 
 
-def read(text: str, kind: str, element: Read) -> Expr | None:
+def read(text: str, kind: Kind, element: Read) -> Expr | None:
     """An array's text, whose items `element` reads; None where its form is not known here."""
     items = items_of(text)
     if items is None:
@@ -48,7 +49,7 @@ def alike(one: Expr, other: Expr) -> tuple[Expr, Expr]:
     kinds = kind_of(one), kind_of(other)
     if kinds[0] == kinds[1] or not all(is_array(kind) and is_text(element_of(kind)) for kind in kinds):
         return one, other
-    sides = (replace(side, affinity=max(kinds)) if isinstance(side, Cast) else side for side in (one, other))
+    sides = (replace(side, sql_type=max(kinds, key=str)) if isinstance(side, Cast) else side for side in (one, other))
     left, right = sides
     return left, right
 
@@ -58,21 +59,21 @@ def membership(needle: Expr, array: Expr) -> Expr | None:
     kind, own = kind_of(array), kind_of(needle)
     if not is_array(kind) or not _meet(own, element_of(kind)):
         return None
-    return Call(f"bool any {_base(element_of(kind))}", (needle, array), BOOLEAN)
+    return Call(f"bool any {element_of(kind).base}", (needle, array), BOOLEAN)
 
 
-def _meet(kind: str, element: str) -> bool:
+def _meet(kind: Kind, element: Kind) -> bool:
     if is_integer(kind) and is_integer(element):
         return True
-    return kind == element or (is_text(kind) and is_text(element) and "text" in (kind, element))
+    return kind == element or (is_text(kind) and is_text(element) and TEXT in (kind, element))
 
 
 def subscript(array: Expr, place: Expr) -> Expr | None:
     kind = kind_of(array)
-    if not is_array(kind) or not is_element(element_of(kind)) or kind_of(place) not in ("int2", "int4"):
+    if not is_array(kind) or not is_element(element_of(kind)) or kind_of(place) not in (INT2, INT4):
         return None
     element = element_of(kind)
-    call = Call(f"{_base(element)} []", (array, place), type_of_kind(element))
+    call = Call(f"{element.base} []", (array, place), type_of_kind(element))
     return Cast(call, element, Type.TEXT) if is_text(element) else call
 
 
@@ -80,7 +81,3 @@ def question(sign: str, one: Expr, other: Expr) -> Expr | None:
     kind = common_kind([one, other])
     known = kind is not None and sign in QUESTIONS and is_array(kind) and is_element(element_of(kind))
     return Call(f"bool array{sign}array", (one, other), BOOLEAN) if known else None
-
-
-def _base(kind: str) -> str:
-    return kind.partition(" ")[0]

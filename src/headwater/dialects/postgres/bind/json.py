@@ -10,11 +10,12 @@ import re
 from typing import Any
 
 from headwater.dialects.postgres.literals.array_text import items_of
-from headwater.dialects.postgres.types.kinds import BOOLEAN, DEFAULT, is_integer, kind_of
+from headwater.dialects.postgres.types.kind import DEFAULT, JSON, JSONB, TEXT, UNKNOWN, is_integer, kind_of_type
+from headwater.dialects.postgres.types.kinds import BOOLEAN, kind_of
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Call, Cast, Const, Expr
 
-DOCUMENTS = ("json", "jsonb")
+DOCUMENTS = (JSON, JSONB)
 PARTS = ("->", "->>", "#>", "#>>")
 QUESTIONS = ("@>", "<@", "?")
 
@@ -26,8 +27,8 @@ def part(sign: str, document: Expr, place: Expr) -> Expr | None:
         return None
     how, constant = step
     if sign.endswith(">>"):
-        return Cast(Call(f"text {own}{sign}{how}", (document, constant), Type.TEXT), DEFAULT, Type.TEXT)
-    return Call(f"{own} {own}{sign}{how}", (document, constant), Type.JSON)
+        return Cast(Call(f"text {own.base}{sign}{how}", (document, constant), Type.TEXT), DEFAULT, Type.TEXT)
+    return Call(f"{own.base} {own.base}{sign}{how}", (document, constant), Type.JSON)
 
 
 def _step(sign: str, place: Expr) -> tuple[str, Const] | None:
@@ -43,14 +44,14 @@ def _step(sign: str, place: Expr) -> tuple[str, Const] | None:
 def question(sign: str, one: Expr, other: Expr) -> Expr | None:
     if sign == "?":
         text = literal_text(other)
-        known = kind_of(one) == "jsonb" and text is not None
+        known = kind_of(one) == JSONB and text is not None
         return Call("bool jsonb?text", (one, Const(text, Type.TEXT)), BOOLEAN) if known else None
-    alike = sign in QUESTIONS and kind_of(one) == kind_of(other) == "jsonb"
+    alike = sign in QUESTIONS and kind_of(one) == kind_of(other) == JSONB
     return Call(f"bool jsonb{sign}jsonb", (one, other), BOOLEAN) if alike else None
 
 
 def literal_text(expr: Expr) -> str | None:
-    constant = expr.arg if isinstance(expr, Cast) and expr.affinity in ("unknown", "text") else expr
+    constant = expr.arg if isinstance(expr, Cast) and kind_of_type(expr.sql_type) in (UNKNOWN, TEXT) else expr
     return constant.value if isinstance(constant, Const) and isinstance(constant.value, str) else None
 
 

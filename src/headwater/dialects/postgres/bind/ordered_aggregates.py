@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from headwater.dialects.postgres.bind.operators import coerced
+from headwater.dialects.postgres.bind.coercion import coerced
 from headwater.dialects.postgres.types.bpchar import as_text
-from headwater.dialects.postgres.types.kinds import PLAIN, REALS, is_plain, is_text, kind_of
+from headwater.dialects.postgres.types.kind import INTERVAL, JSON, JSONB, PLAIN, REALS, TEXT, Kind, is_text
+from headwater.dialects.postgres.types.kinds import is_plain, kind_of
 from headwater.dialects.postgres.types.numeric import is_numeric
-from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.value import Type
+from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.limit import is_constant
 from headwater.sql.bind.order_by import Term, distinct_terms, identity_terms
 from headwater.sql.bind.scope import Bound, Scope
@@ -23,7 +24,7 @@ from headwater.sql.ir.expr import Expr, OrderKey
 from headwater.sql.syntax.span import span
 
 COLLECTING = ("array_agg", "string_agg")
-_COLLECTED = PLAIN | {*REALS, "interval", "json", "jsonb"}
+_COLLECTED = PLAIN | {*REALS, INTERVAL, JSON, JSONB}
 
 
 def taken(scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[Bound]:
@@ -33,7 +34,7 @@ def taken(scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> Sequence[
     value, separator = (arg.expr for arg in args)
     value = as_text(value, kind_of(value))
     _spell_cast(node)
-    return [Bound(value), Bound(coerced(scope, separator, "text", span(node)))]
+    return [Bound(value), Bound(coerced(scope, separator, TEXT, span(node)))]
 
 
 def _spell_cast(node: exp.Anonymous) -> None:
@@ -43,14 +44,14 @@ def _spell_cast(node: exp.Anonymous) -> None:
         value.set("this", exp.Cast(this=value.this.copy(), to=exp.Var(this="text")))
 
 
-def collected(node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, str] | None:
+def collected(node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, Kind] | None:
     """Type and kind of the result; None where we do not know it."""
     value, kind = args[0].expr, kind_of(args[0].expr)
     if node.args.get("distinct") and not is_plain(kind):
         return None
     if node.name == "array_agg":
         known = kind in _COLLECTED or is_text(kind) or is_numeric(kind)
-        return (Type.OTHER, f"array {kind}") if known else None
+        return (Type.OTHER, Kind("array", element=kind)) if known else None
     return (Type.TEXT, kind) if is_text(kind) and _is_separator(args[1].expr, value) else None
 
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 
+from headwater.dialects.postgres.types.kind import DATE, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, Kind
 from headwater.dialects.postgres.types.kinds import kind_of, type_of_kind
 from headwater.model.value import Type
 from headwater.model.verbatim import Verbatim
 from headwater.sql.ir.expr import Call, Cast, Const, Expr
 
-DATED = ("date", "timestamp", "timestamptz")
-TIMES = (*DATED, "time", "interval")
+DATED = (DATE, TIMESTAMP, TIMESTAMPTZ)
+TIMES = (*DATED, TIME, INTERVAL)
 CASTS = frozenset(
     {
-        *((one, other) for one in DATED for other in DATED if one != other),
+        *((one.base, other.base) for one in DATED for other in DATED if one != other),
         ("timestamp", "time"),
         ("timestamptz", "time"),
         ("time", "interval"),
-        *((kind, "text") for kind in TIMES),
+        *((kind.base, "text") for kind in TIMES),
     }
 )
 _SUMS = {
@@ -31,11 +32,11 @@ _SUMS = {
     ("date", "+", "time"): "timestamp",
     ("time", "+", "date"): "timestamp",
     ("time", "-", "time"): "interval",
-    **{(kind, "-", kind): "interval" for kind in ("timestamp", "timestamptz")},
+    **{(base, "-", base): "interval" for base in ("timestamp", "timestamptz")},
     **{
-        form: "timestamp" if kind == "date" else kind
-        for kind in TIMES
-        for form in ((kind, "+", "interval"), ("interval", "+", kind), (kind, "-", "interval"))
+        form: "timestamp" if base == "date" else base
+        for base in (kind.base for kind in TIMES)
+        for form in ((base, "+", "interval"), ("interval", "+", base), (base, "-", "interval"))
     },
 }
 
@@ -43,9 +44,9 @@ _SUMS = {
 def summed(sign: str, left: Expr, right: Expr) -> Call | None:
     """The sum or difference of two, where one is a date, a time or an interval; None where PostgreSQL has none, or we
     do not know it."""
-    one, other = (kind.replace("int2", "int4") for kind in (kind_of(left), kind_of(right)))
+    one, other = (str(kind_of(side)).replace("int2", "int4") for side in (left, right))
     gives = _SUMS.get((one, sign, other))
-    return Call(f"{gives} {one}{sign}{other}", (left, right), type_of_kind(gives)) if gives else None
+    return Call(f"{gives} {one}{sign}{other}", (left, right), type_of_kind(Kind(gives))) if gives else None
 
 
 def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr] | None:
@@ -53,31 +54,31 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr] | None:
     kinds = {kind_of(left), kind_of(right)}
     if len(kinds) != 2 or not kinds <= set(DATED):
         return None
-    wanted = "timestamptz" if "timestamptz" in kinds else "timestamp"
+    wanted = TIMESTAMPTZ if TIMESTAMPTZ in kinds else TIMESTAMP
     return _as_moment(left, wanted), _as_moment(right, wanted)
 
 
-def _as_moment(expr: Expr, kind: str) -> Expr:
+def _as_moment(expr: Expr, kind: Kind) -> Expr:
     """Dates reach further than timestamps do, and are compared all the same."""
     own = kind_of(expr)
     if isinstance(expr, Const):
         return moved(expr, kind)
-    if own == "date":
+    if own == DATE:
         return Call("timestamp wide", (expr,), Type.TIMESTAMP)
     return expr
 
 
-def moved(expr: Expr, kind: str) -> Expr:
+def moved(expr: Expr, kind: Kind) -> Expr:
     """Cast among moments; a constant at once, so that a column may be asked for it."""
     own = kind_of(expr)
     if own == kind:
         return expr
-    if not isinstance(expr, Const) or kind not in ("timestamp", "timestamptz"):
+    if not isinstance(expr, Const) or kind not in (TIMESTAMP, TIMESTAMPTZ):
         return Cast(expr, kind, type_of_kind(kind))
-    zone = UTC if kind == "timestamptz" else None
+    zone = UTC if kind == TIMESTAMPTZ else None
     match expr.value:
         case Verbatim(text="infinity" | "-infinity" as text):
-            return Const(Verbatim(kind, text), type_of_kind(kind))
+            return Const(Verbatim(kind.base, text), type_of_kind(kind))
         case datetime() as moment:
             return Const(moment.replace(tzinfo=zone), type_of_kind(kind))
         case date() as day:

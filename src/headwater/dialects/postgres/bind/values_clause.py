@@ -7,29 +7,31 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from headwater.dialects.postgres.bind.operators import alike
-from headwater.dialects.postgres.types.kinds import DEFAULT, common_kind, type_of_kind
+from headwater.dialects.postgres.bind.coercion import alike
+from headwater.dialects.postgres.types.kind import DEFAULT, TEXT, Kind
+from headwater.dialects.postgres.types.kinds import common_kind, type_of_kind
 from headwater.dialects.postgres.types.numeric import is_literal
-from headwater.dialects.sqlite.operators import bind_expr
 from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value
+from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.scope import Scope
 from headwater.sql.ir.expr import Cast, Const, Expr
+from headwater.sql.ir.sql_type import SqlType
 from headwater.sql.syntax.span import span
 
 
-def listed(scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, str]], list[Row]]:
+def listed(scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple[Type, SqlType]], list[Row]]:
     """Type and kind of each column, and the rows."""
     columns = [_column(scope, nodes) for nodes in zip(*rows, strict=True)]
     return [(type, kind) for type, kind, _ in columns], list(zip(*(values for _, _, values in columns), strict=True))
 
 
-def _column(scope: Scope, nodes: Sequence[exp.Expr]) -> tuple[Type, str, list[Value]]:
+def _column(scope: Scope, nodes: Sequence[exp.Expr]) -> tuple[Type, Kind, list[Value]]:
     at = span(nodes[0])
     exprs = alike(scope, [bind_expr(scope, node).expr for node in nodes], at)
-    kind = common_kind(exprs) or "text"
+    kind = common_kind(exprs) or TEXT
     values = [_value(scope, expr, node) for expr, node in zip(exprs, nodes, strict=True)]
-    return type_of_kind(kind), DEFAULT if kind == "text" else kind, values
+    return type_of_kind(kind), DEFAULT if kind == TEXT else kind, values
 
 
 def _value(scope: Scope, expr: Expr, node: exp.Expr) -> Value:

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.runtime_values import held
-from headwater.dialects.postgres.types.kinds import PLAIN, TYPES
+from headwater.dialects.postgres.types.kind import PLAIN
+from headwater.dialects.postgres.types.kinds import TYPES
+from headwater.sql.evaluation import EvaluationError
 
+_BASES = sorted(kind.base for kind in PLAIN)
 _STRANGE = "an array that does not count from 1 is not supported"
 
 
 def _elements(array: Any) -> Iterator[Any]:
     """Of all dimensions."""
     if not isinstance(array, tuple):
-        raise Failed(_STRANGE)
+        raise EvaluationError(_STRANGE)
     for each in array:
         if isinstance(each, tuple):
             yield from _elements(each)
@@ -26,10 +28,10 @@ def _elements(array: Any) -> Iterator[Any]:
             yield each
 
 
-def _any(kind: str) -> Callable[[Any, Any], bool | None]:
+def _any(base: str) -> Callable[[Any, Any], bool | None]:
     """`needle = ANY (array)`. A needle is as operators hold it, an element as it is shown. In nothing there is no NULL
     either."""
-    type = TYPES[kind]
+    type = TYPES[base]
 
     def found(needle: Any, array: Any) -> bool | None:
         if array is None:
@@ -42,13 +44,13 @@ def _any(kind: str) -> Callable[[Any, Any], bool | None]:
     return found
 
 
-def _subscript(kind: str) -> Callable[[Any, int], Any]:
+def _subscript(base: str) -> Callable[[Any, int], Any]:
     """Outside there is nothing, nor where one number is too few."""
-    type = TYPES[kind]
+    type = TYPES[base]
 
     def taken(array: Any, place: int) -> Any:
         if not isinstance(array, tuple):
-            raise Failed(_STRANGE)
+            raise EvaluationError(_STRANGE)
         element = array[place - 1] if 1 <= place <= len(array) else None
         return None if isinstance(element, tuple) else held(element, type)
 
@@ -57,7 +59,7 @@ def _subscript(kind: str) -> Callable[[Any, int], Any]:
 
 def _length(array: Any, dimension: int) -> int | None:
     if not isinstance(array, tuple):
-        raise Failed(_STRANGE)
+        raise EvaluationError(_STRANGE)
     for _ in range(dimension - 1):
         array = array[0] if array and isinstance(array[0], tuple) else ()
     return len(array) or None if dimension > 0 else None
@@ -77,9 +79,9 @@ def _joined(array: Any, separator: str) -> str:
     return separator.join(text for text in _elements(array) if text is not None)
 
 
-MEMBERSHIP: dict[str, Callable[[Any, Any], bool | None]] = {f"bool any {kind}": _any(kind) for kind in PLAIN}
+MEMBERSHIP: dict[str, Callable[[Any, Any], bool | None]] = {f"bool any {base}": _any(base) for base in _BASES}
 STRICT: dict[str, Callable[..., Any]] = {
-    **{f"{kind} []": _subscript(kind) for kind in PLAIN},
+    **{f"{base} []": _subscript(base) for base in _BASES},
     "bool array@>array": _contains,
     "bool array<@array": lambda array, other: _contains(other, array),
     "bool array&&array": _overlaps,

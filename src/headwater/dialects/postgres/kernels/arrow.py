@@ -7,15 +7,18 @@ evaluated row by row.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.dialects.sqlite.kernels.arrow import Kernel, Run
 from headwater.model.schema import Table
 from headwater.model.value import ALIKE, Type, to_array
+from headwater.sql.evaluation import Kernel, Run
 from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr
 
-_COMPARED = ALIKE | {Type.INTEGER, Type.TEXT, Type.BLOB, Type.BOOLEAN}
+Types = frozenset[Type]
+_COMPARED: Types = ALIKE | {Type.INTEGER, Type.TEXT, Type.BLOB, Type.BOOLEAN}
 _COMPARISONS = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -30,25 +33,34 @@ _UNKNOWN = pa.scalar(None, pa.bool_())
 
 def compile_condition(expr: Expr, table: Table) -> Kernel | None:
     """None where only the rules for single rows are exact."""
+    return _compiled(expr, table, _COMPARED)
+
+
+def compile_plain(expr: Expr, table: Table) -> Kernel | None:
+    """The same over columns without NaN: such doubles have the order that Arrow gives them."""
+    return _compiled(expr, table, _COMPARED | {Type.REAL})
+
+
+def _compiled(expr: Expr, table: Table, compared: Types) -> Kernel | None:
     match expr:
         case ColumnRef(name=name, type=type) if table.column(name).type is type:
             place = table.index(name)
             return Kernel(lambda batch: batch.column(place), type)
-        case Const(value=value, type=type) if type in _COMPARED:
+        case Const(value=value, type=type) if type in compared:
             scalar = to_array([value], type)[0]
             return Kernel(lambda _: scalar, type)
         case Call():
-            return _call(expr, table)
-        case Case(type=type) if type in _COMPARED:
-            return _case(expr, type, table)
+            return _call(expr, table, compared)
+        case Case(type=type) if type in compared:
+            return _case(expr, type, table, compared)
         case _:
             return None
 
 
-def _call(call: Call, table: Table) -> Kernel | None:
+def _call(call: Call, table: Table, compared: Types) -> Kernel | None:
     if call.name in ("is", "isnot") and call.args[1] == Const(None, None):
         return _null_test(call, table)
-    kernels = [kernel for arg in call.args if (kernel := compile_condition(arg, table)) is not None]
+    kernels = [kernel for arg in call.args if (kernel := _compiled(arg, table, compared)) is not None]
     if len(kernels) < len(call.args):
         return None
     types = {kernel.type for kernel in kernels}
@@ -57,9 +69,11 @@ def _call(call: Call, table: Table) -> Kernel | None:
     if call.name == "not" and types == {Type.BOOLEAN}:
         inner = kernels[0]
         return _truth(lambda batch: pc.invert(inner.run(batch)))
-    if len(types) != 1 or not types <= _COMPARED or not isinstance(call.args[0], ColumnRef):
+    if len(types) != 1 or not types <= compared or not isinstance(call.args[0], ColumnRef):
         return None
-    return _member(call, kernels[0]) if call.name == "in" else _compared(call.name, kernels)
+    if call.name != "in":
+        return _compared(call.name, kernels)
+    return _member(call, kernels[0]) if types != {Type.REAL} else _equal_to_any(kernels)
 
 
 def _truth(run: Run) -> Kernel:
@@ -67,7 +81,7 @@ def _truth(run: Run) -> Kernel:
 
 
 def _null_test(call: Call, table: Table) -> Kernel | None:
-    kernel = compile_condition(call.args[0], table) if isinstance(call.args[0], ColumnRef) else None
+    kernel = _compiled(call.args[0], table, _COMPARED) if isinstance(call.args[0], ColumnRef) else None
     test = pc.is_null if call.name == "is" else pc.is_valid
     return None if kernel is None else _truth(lambda batch: test(kernel.run(batch)))
 
@@ -101,10 +115,17 @@ def _member(call: Call, needle: Kernel) -> Kernel | None:
     return _truth(run)
 
 
-def _case(case: Case, type: Type, table: Table) -> Kernel | None:
-    default = compile_condition(_typed(case.default, type), table)
+def _equal_to_any(kernels: list[Kernel]) -> Kernel | None:
+    """Of doubles: Arrow's own test of membership tells the two zeros apart."""
+    needle, *items = kernels
+    tests = [test for item in items if (test := _compared("=", [needle, item])) is not None]
+    return reduce(lambda one, other: _connected("or", [one, other]), tests) if tests else None
+
+
+def _case(case: Case, type: Type, table: Table, compared: Types) -> Kernel | None:
+    default = _compiled(_typed(case.default, type), table, compared)
     for when, then in reversed(case.whens):
-        test, value = compile_condition(when, table), compile_condition(_typed(then, type), table)
+        test, value = _compiled(when, table, compared), _compiled(_typed(then, type), table, compared)
         if test is None or value is None or default is None:
             return None
         if test.type is not Type.BOOLEAN or not value.type is default.type is type:

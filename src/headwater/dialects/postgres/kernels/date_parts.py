@@ -9,11 +9,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.temporal import DATE_ENDS, INFINITE, MOMENT_ENDS, moment_of_date
 from headwater.model.time.calendar import civil, days_from, iso_week, month_days, weekday
 from headwater.model.time.epoch import DAY_US
 from headwater.model.time.interval import Interval
+from headwater.sql.evaluation import EvaluationError
 
 _SECOND_US, _MINUTE_US, _HOUR_US = 1_000_000, 60_000_000, 3_600_000_000
 _RISING = ("year", "decade", "century", "millennium", "isoyear", "epoch")  # the parts that infinity has
@@ -153,7 +153,7 @@ def truncated(unit: str, us: int) -> int:
         return us - us % _TO_US[unit]
     whole = _TO_DAY[unit](us // DAY_US) * DAY_US
     if whole < -2_440_588 * DAY_US:
-        raise Failed("timestamp out of range")
+        raise EvaluationError("timestamp out of range")
     return whole
 
 
@@ -163,7 +163,7 @@ def truncated(unit: str, us: int) -> int:
 def age(one: int, other: int) -> Interval:
     """Years, months and days as a person counts them; days are borrowed from the month of the earlier moment."""
     if one in MOMENT_ENDS or other in MOMENT_ENDS:
-        raise Failed("timestamp out of range")
+        raise EvaluationError("timestamp out of range")
     (late, late_us), (early, early_us) = (divmod(each, DAY_US) for each in (one, other))
     (y1, m1, d1), (y2, m2, d2) = civil(late), civil(early)
     months, days, us, sign = (y1 - y2) * 12 + m1 - m2, d1 - d2, late_us - early_us, 1
@@ -183,7 +183,7 @@ def age(one: int, other: int) -> Interval:
 def interval_part(unit: str, span: Interval) -> float | None:
     """Of an infinite one nothing is told: what PostgreSQL says differs from version to version."""
     if span in INFINITE:
-        raise Failed("parts of an infinite interval are not supported")
+        raise EvaluationError("parts of an infinite interval are not supported")
     sign, back = (1 if span.months >= 0 else -1), (1 if span.microseconds >= 0 else -1)
     years, months = (sign * each for each in divmod(abs(span.months), 12))
     us = abs(span.microseconds)
@@ -201,7 +201,7 @@ def interval_part(unit: str, span: Interval) -> float | None:
 
 def interval_number(unit: str, span: Interval) -> Decimal:
     if span in INFINITE:
-        raise Failed("parts of an infinite interval are not supported")
+        raise EvaluationError("parts of an infinite interval are not supported")
     sign, back = (1 if span.months >= 0 else -1), (1 if span.microseconds >= 0 else -1)
     years, months = (sign * each for each in divmod(abs(span.months), 12))
     us = abs(span.microseconds)

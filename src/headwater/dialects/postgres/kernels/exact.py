@@ -16,7 +16,6 @@ import pyarrow as pa
 from headwater.dialects.postgres.kernels.arrays import MEMBERSHIP
 from headwater.dialects.postgres.kernels.arrays import STRICT as STRICT_ARRAYS
 from headwater.dialects.postgres.kernels.date_parts import PARTS
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.functions import (
     BOUNDS,
     STRICT,
@@ -40,11 +39,12 @@ from headwater.dialects.postgres.kernels.temporal import SUMS
 from headwater.dialects.postgres.kernels.texts import joined
 from headwater.dialects.postgres.kernels.to_char import to_char
 from headwater.dialects.postgres.types.kinds import kind_of
-from headwater.dialects.sqlite.kernels.exact import Selected, columns_of
 from headwater.model.budget import weighed
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type
+from headwater.sql.evaluation import EvaluationError, Selected
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
+from headwater.sql.ir.walk import references
 
 Run = Callable[[Row], Any]
 _STRICT: dict[str, Callable[..., Any]] = {**STRICT, **SUMS, **PARTS, **JSON, **STRICT_ARRAYS, "text to_char": to_char}
@@ -55,7 +55,7 @@ class PostgresKernel:
     """Evaluates `exprs` side by side. A row that makes PostgreSQL raise fails alone."""
 
     def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
-        names = list({ref.name: None for expr in exprs for ref in columns_of(expr)})
+        names = list({ref.name: None for expr in exprs for ref in references(expr)})
         self._places = [table.index(name) for name in names]
         self._types = [table.columns[place].type for place in self._places]
         places = {name: place for place, name in enumerate(names)}
@@ -70,30 +70,11 @@ class PostgresKernel:
         def one(place: int, row: Row) -> Row:
             try:
                 return tuple([run(row) for run in self._runs])
-            except Failed as error:
+            except EvaluationError as error:
                 failed[place] = str(error)
                 return ()
 
         return Selected(weighed(map(one, count(), given)), failed)
-
-
-_EVERYWHERE = (None, Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB, Type.ANY)
-
-
-def is_postgres(expr: Expr) -> bool:
-    """Columns and casts tell: a kind of PostgreSQL's is in small letters, an affinity of SQLite's is not. And so do
-    constants of types that SQLite does not have."""
-    match expr:
-        case ColumnRef():
-            return expr.affinity[:1].islower()
-        case Cast():
-            return expr.affinity[:1].islower() or is_postgres(expr.arg)
-        case Call():
-            return any(map(is_postgres, expr.args))
-        case Case():
-            return any(is_postgres(part) for when in expr.whens for part in when) or is_postgres(expr.default)
-        case Const():
-            return expr.type not in _EVERYWHERE
 
 
 def _edge(run: Run, type: Type | None) -> Run:
@@ -109,8 +90,8 @@ def compiled(expr: Expr, places: dict[str, int]) -> Run:
         case Const(value=value, type=type):
             constant = held(value, type)
             return lambda row: constant
-        case Cast(arg=arg, affinity=kind):
-            return _cast(expr, kind, compiled(arg, places))
+        case Cast(arg=arg):
+            return _cast(expr, compiled(arg, places))
         case Case():
             return _case(expr, places)
         case Call(name=name, args=args):
@@ -121,12 +102,12 @@ def compiled(expr: Expr, places: dict[str, int]) -> Run:
 
 
 def _own(arg: Expr) -> str:
-    return kind_of(arg).partition(" ")[0]
+    return kind_of(arg).base
 
 
-def _cast(expr: Cast, kind: str, run: Run) -> Run:
+def _cast(expr: Cast, run: Run) -> Run:
     """A constant is read once."""
-    own, wanted = _own(expr.arg), kind.partition(" ")[0]
+    own, wanted = _own(expr.arg), _own(expr)
     function = numeric_cast(own, wanted) if "numeric" in (own, wanted) else cast(own, wanted)
     if not isinstance(expr.arg, Const) or expr.arg.value is None:
         return _strict(function, [run])

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.float_text import real_text, short_text, widened
 from headwater.dialects.postgres.kernels.format_text import WRITTEN
 from headwater.dialects.postgres.kernels.parse_text import READ
 from headwater.dialects.postgres.kernels.temporal import MOVED
 from headwater.dialects.postgres.kernels.texts import joined, lpad, repeat, replace, rpad
+from headwater.sql.evaluation import EvaluationError
 
 BOUNDS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
@@ -30,14 +30,14 @@ TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 
 def whole(kind: str, value: int) -> int:
     if not -BOUNDS[kind] <= value < BOUNDS[kind]:
-        raise Failed(f"{TITLES[kind]} out of range")
+        raise EvaluationError(f"{TITLES[kind]} out of range")
     return value
 
 
 def divided(a: int, b: int) -> int:
     """Towards zero."""
     if b == 0:
-        raise Failed("division by zero")
+        raise EvaluationError("division by zero")
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -72,7 +72,7 @@ def _overflowed(result: float, *args: float) -> bool:
 
 def _checked(result: float, overflow: bool, underflow: bool) -> float:
     if overflow or underflow:
-        raise Failed(f"value out of range: {'overflow' if overflow else 'underflow'}")
+        raise EvaluationError(f"value out of range: {'overflow' if overflow else 'underflow'}")
     return result
 
 
@@ -91,14 +91,14 @@ def _multiplied(a: float, b: float) -> float:
 
 def _quotient(a: float, b: float) -> float:
     if b == 0 and not math.isnan(a):
-        raise Failed("division by zero")
+        raise EvaluationError("division by zero")
     result = a / b if b != 0 else math.nan
     return _checked(result, math.isinf(result) and not math.isinf(a), result == 0 and a != 0 and not math.isinf(b))
 
 
 def _root(a: float) -> float:
     if a < 0:
-        raise Failed("cannot take square root of a negative number")
+        raise EvaluationError("cannot take square root of a negative number")
     return math.sqrt(a)
 
 
@@ -165,7 +165,7 @@ def _rounded(kind: str) -> Callable[[float], int]:
 
     def to_integer(a: float) -> int:
         if not math.isfinite(a):
-            raise Failed(f"{TITLES[kind]} out of range")
+            raise EvaluationError(f"{TITLES[kind]} out of range")
         return whole(kind, round(a))
 
     return to_integer
@@ -207,7 +207,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 def _substr(text: str, start: int, length: int | None = None) -> str:
     if length is not None and length < 0:
-        raise Failed("negative substring length not allowed")
+        raise EvaluationError("negative substring length not allowed")
     end = len(text) if length is None else start - 1 + length
     return text[max(start - 1, 0) : max(end, 0)]
 
@@ -219,7 +219,7 @@ def _right(text: str, count: int) -> str:
 
 def _split_part(text: str, by: str, place: int) -> str:
     if place == 0:
-        raise Failed("field position must not be zero")
+        raise EvaluationError("field position must not be zero")
     if not text:
         return ""
     parts = text.split(by) if by else [text]
@@ -251,7 +251,7 @@ def _escaped(rest: Iterator[str]) -> str:
     """PostgreSQL says so only of texts that match as far as that."""
     following = next(rest, None)
     if following is None:
-        raise Failed("LIKE pattern must not end with escape character")
+        raise EvaluationError("LIKE pattern must not end with escape character")
     return following
 
 
@@ -271,13 +271,13 @@ def _compiled(pattern: str, folded: bool) -> re.Pattern[str]:
 
 def _chr(number: int) -> str:
     if number < 0:
-        raise Failed("character number must be positive")
+        raise EvaluationError("character number must be positive")
     if number == 0:
-        raise Failed("null character not permitted")
+        raise EvaluationError("null character not permitted")
     if number > 0x10FFFF:
-        raise Failed(f"requested character too large for encoding: {number}")
+        raise EvaluationError(f"requested character too large for encoding: {number}")
     if 0xD800 <= number < 0xE000:
-        raise Failed(f"requested character not valid for encoding: {number}")
+        raise EvaluationError(f"requested character not valid for encoding: {number}")
     return chr(number)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
+from headwater.sql.evaluation import EvaluationError
 
 _SCAN = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _PARSE = json.JSONDecoder(parse_int=Decimal, parse_float=Decimal).decode
@@ -32,7 +32,7 @@ def _end(text: str, at: int) -> int:
     try:
         return int(_SCAN(text, at)[1])
     except RecursionError:
-        raise Failed("a document that is nested so deeply is not supported") from None
+        raise EvaluationError("a document that is nested so deeply is not supported") from None
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
@@ -100,7 +100,7 @@ def as_text(value: str | None) -> str | None:
         return value
     text = str(_SCAN(value, 0)[0])
     if "\0" in text:
-        raise Failed("unsupported Unicode escape sequence")
+        raise EvaluationError("unsupported Unicode escape sequence")
     return text
 
 
@@ -115,9 +115,9 @@ def _read_all(part: Callable[..., str | None]) -> Callable[..., str | None]:
         if "\\u" in text and not (isinstance(place, tuple) and None in place):
             strings = json.dumps(_parsed(text), ensure_ascii=False, default=str)
             if "\\u0000" in strings:
-                raise Failed("unsupported Unicode escape sequence")
+                raise EvaluationError("unsupported Unicode escape sequence")
             if _LONE.search(strings):
-                raise Failed("invalid input syntax for type json")
+                raise EvaluationError("invalid input syntax for type json")
         return part(text, place)
 
     return checked
@@ -133,7 +133,7 @@ def kind(text: str) -> str:
 def length(text: str) -> int:
     what = kind(text)
     if what != "array":
-        raise Failed(f"cannot get array length of {'a non-array' if what == 'object' else 'a scalar'}")
+        raise EvaluationError(f"cannot get array length of {'a non-array' if what == 'object' else 'a scalar'}")
     return len(_elements(text.strip(" \t\n\r")))
 
 
@@ -144,7 +144,7 @@ def _parsed(text: str) -> Any:
     try:
         return _PARSE(text)
     except RecursionError:
-        raise Failed("a document that is nested so deeply is not supported") from None
+        raise EvaluationError("a document that is nested so deeply is not supported") from None
 
 
 def _same(one: Any, other: Any) -> bool:

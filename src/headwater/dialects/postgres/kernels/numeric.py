@@ -23,9 +23,9 @@ from decimal import (
 )
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.float_text import widened
 from headwater.dialects.postgres.kernels.functions import BOUNDS, TITLES, comparison, whole
+from headwater.sql.evaluation import EvaluationError
 
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 NAN = Decimal("NaN")
@@ -57,7 +57,7 @@ def scale_of(number: Decimal) -> int:
 def checked(number: Decimal) -> Decimal:
     """Within what PostgreSQL holds, and without the sign of a zero."""
     if number and number.is_finite() and number.adjusted() >= _WHOLE_DIGITS_MAX:
-        raise Failed("value overflows numeric format")
+        raise EvaluationError("value overflows numeric format")
     return EXACT.plus(number)
 
 
@@ -91,7 +91,7 @@ def modified(kind: str) -> Callable[[Decimal], Decimal]:
     def modify(number: Decimal) -> Decimal:
         rounded = to_scale(number, scale)
         if number.is_infinite() or (rounded and not rounded.is_nan() and rounded.adjusted() >= precision - scale):
-            raise Failed("numeric field overflow")
+            raise EvaluationError("numeric field overflow")
         return rounded
 
     return modify
@@ -109,7 +109,7 @@ def divided(a: Decimal, b: Decimal) -> Decimal:
     if a.is_nan() or b.is_nan():
         return NAN
     if not b:
-        raise Failed("division by zero")
+        raise EvaluationError("division by zero")
     if a.is_infinite():
         return NAN if b.is_infinite() else EXACT.multiply(a, _ONE.copy_sign(b))
     return _ZERO if b.is_infinite() else checked(_quotient(a, b, _quotient_scale(a, b)))
@@ -157,7 +157,7 @@ def _remainder(a: Decimal, b: Decimal) -> Decimal:
     if a.is_nan() or b.is_nan():
         return NAN
     if not b:
-        raise Failed("division by zero")
+        raise EvaluationError("division by zero")
     if a.is_infinite():
         return NAN
     if b.is_infinite():
@@ -230,14 +230,14 @@ def _of_real(real: float) -> Decimal:
 def _to_real(number: Decimal) -> float:
     real = float(number)
     if number.is_finite() and (math.isinf(real) or (number and not real)):
-        raise Failed(f'"{written(number)}" is out of range for type double precision')
+        raise EvaluationError(f'"{written(number)}" is out of range for type double precision')
     return real
 
 
 def _to_integer(kind: str) -> Callable[[Decimal], int]:
     def convert(number: Decimal) -> int:
         if not number.is_finite():
-            raise Failed(f"cannot convert {'NaN' if number.is_nan() else 'infinity'} to {TITLES[kind]}")
+            raise EvaluationError(f"cannot convert {'NaN' if number.is_nan() else 'infinity'} to {TITLES[kind]}")
         return whole(kind, int(to_scale(number, 0)))
 
     return convert

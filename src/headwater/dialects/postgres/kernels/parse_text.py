@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.literals.temporal import uuid_of
+from headwater.sql.evaluation import EvaluationError
 
 _BITS = {"int2": 15, "int4": 31, "int8": 63}
 _TITLES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
@@ -25,8 +25,8 @@ _TRUTHS = {
 }
 
 
-def _unread(title: str, text: str) -> Failed:
-    return Failed(f'invalid input syntax for type {title}: "{text}"')
+def _unread(title: str, text: str) -> EvaluationError:
+    return EvaluationError(f'invalid input syntax for type {title}: "{text}"')
 
 
 def _integer(kind: str) -> Callable[[str], int]:
@@ -36,7 +36,7 @@ def _integer(kind: str) -> Callable[[str], int]:
             raise _unread(_TITLES[kind], text)
         value = int(digits) if len(digits.lstrip("+-0")) < 20 else 1 << 64
         if not -(1 << _BITS[kind]) <= value < 1 << _BITS[kind]:
-            raise Failed(f'value "{text}" is out of range for type {_TITLES[kind]}')
+            raise EvaluationError(f'value "{text}" is out of range for type {_TITLES[kind]}')
         return value
 
     return read
@@ -50,7 +50,7 @@ def _real(text: str) -> float:
         raise _unread("double precision", text)
     value = float(digits)
     if math.isinf(value) or (value == 0 and re.search("[1-9]", re.split("[eE]", digits)[0])):
-        raise Failed(f'"{digits}" is out of range for type double precision')
+        raise EvaluationError(f'"{digits}" is out of range for type double precision')
     return value
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.model.time.calendar import civil, days_from, month_days
 from headwater.model.time.epoch import DAY_US
 from headwater.model.time.interval import Interval
+from headwater.sql.evaluation import EvaluationError
 
 DATE_ENDS = (-(2**31), 2**31 - 1)
 MOMENT_ENDS = (-(2**63), 2**63 - 1)
@@ -28,21 +28,21 @@ INFINITE = (Interval(2**31 - 1, 2**31 - 1, 2**63 - 1), Interval(-(2**31), -(2**3
 
 def day(days: int) -> int:
     if days not in _DAYS:
-        raise Failed("date out of range")
+        raise EvaluationError("date out of range")
     return days
 
 
 def moment(us: int) -> int:
     if us not in _MOMENTS:
-        raise Failed("timestamp out of range")
+        raise EvaluationError("timestamp out of range")
     if us >= MOMENT_ENDS[1]:
-        raise Failed("a timestamp behind the year 294246 is not supported")
+        raise EvaluationError("a timestamp behind the year 294246 is not supported")
     return us
 
 
 def interval(months: int, days: int, us: int) -> Interval:
     if not all(value in field for value, field in zip((months, days, us), _FIELDS, strict=True)):
-        raise Failed("interval out of range")
+        raise EvaluationError("interval out of range")
     return Interval(months, days, us)
 
 
@@ -58,7 +58,7 @@ def wide_moment(days: int) -> int:
 
 def moment_of_date(days: int) -> int:
     if days not in DATE_ENDS and days not in _MOMENT_DAYS:
-        raise Failed("date out of range for timestamp")
+        raise EvaluationError("date out of range for timestamp")
     return wide_moment(days) if days in DATE_ENDS else moment(days * DAY_US)
 
 
@@ -90,7 +90,7 @@ def _date_plus(days: int, more: int) -> int:
 
 def _between_dates(one: int, other: int) -> int:
     if one in DATE_ENDS or other in DATE_ENDS:
-        raise Failed("cannot subtract infinite dates")
+        raise EvaluationError("cannot subtract infinite dates")
     return one - other
 
 
@@ -115,7 +115,7 @@ def moment_plus(us: int, span: Interval) -> int:
 def _towards(us: int, span: Interval) -> int:
     end = MOMENT_ENDS[span.months > 0]
     if us in MOMENT_ENDS and us != end:
-        raise Failed("timestamp out of range")
+        raise EvaluationError("timestamp out of range")
     return end
 
 
@@ -129,7 +129,7 @@ def _months_later(us: int, months: int) -> int:
 
 def _reached(us: int) -> int:
     if us not in _MOMENTS:
-        raise Failed("timestamp out of range")
+        raise EvaluationError("timestamp out of range")
     return us
 
 
@@ -142,7 +142,7 @@ def negated(span: Interval) -> Interval:
 def _between(one: int, other: int) -> Interval:
     """Whole days, and what is left."""
     if one in MOMENT_ENDS or other in MOMENT_ENDS:
-        raise Failed("cannot subtract infinite timestamps")
+        raise EvaluationError("cannot subtract infinite timestamps")
     us = one - other
     days = abs(us) // DAY_US * (1 if us >= 0 else -1)
     return interval(0, days, us - days * DAY_US) if us in _FIELDS[2] else interval(0, 0, us)
@@ -150,13 +150,13 @@ def _between(one: int, other: int) -> Interval:
 
 def _time_plus(us: int, span: Interval) -> int:
     if span in INFINITE:
-        raise Failed("cannot add infinite interval to time")
+        raise EvaluationError("cannot add infinite interval to time")
     return (us + span.microseconds) % DAY_US
 
 
 def _time_minus(us: int, span: Interval) -> int:
     if span in INFINITE:
-        raise Failed("cannot subtract infinite interval from time")
+        raise EvaluationError("cannot subtract infinite interval from time")
     return (us - span.microseconds) % DAY_US
 
 
@@ -164,7 +164,7 @@ def _together(one: Interval, other: Interval) -> Interval:
     if one in INFINITE or other in INFINITE:
         ends = {each for each in (one, other) if each in INFINITE}
         if len(ends) > 1:
-            raise Failed("interval out of range")
+            raise EvaluationError("interval out of range")
         return ends.pop()
     return interval(one.months + other.months, one.days + other.days, one.microseconds + other.microseconds)
 
@@ -180,10 +180,10 @@ def _made(year: int, month: int, day_of: int) -> int:
     counted = year + 1 if _FIELDS[0].start < year < 0 else year  # the least has no negative of its own
     told = f"{counted}-{month:02d}-{day_of:02d}"
     if year == 0 or not 1 <= month <= 12 or not 1 <= day_of <= month_days(counted, month):
-        raise Failed(f"date field value out of range: {told}")
+        raise EvaluationError(f"date field value out of range: {told}")
     days = days_from(counted, month, day_of)
     if days not in _DAYS:
-        raise Failed(f"date out of range: {told}")
+        raise EvaluationError(f"date out of range: {told}")
     return days
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.model.limits import DEFAULT
+from headwater.sql.evaluation import EvaluationError
 
 _BYTES_MAX = 0x3FFFFFFF - 4  # of a text of PostgreSQL's, its length left out
 _CHARACTER_BYTES = 4  # as many are set aside for each
@@ -25,7 +25,7 @@ def _padded(text: str, length: int, fill: str) -> str:
     if not fill or missing <= 0:
         return ""
     if _CHARACTER_BYTES * length > _BYTES_MAX:
-        raise Failed("requested length too large")
+        raise EvaluationError("requested length too large")
     _computed(length)
     return (fill * (missing // len(fill) + 1))[:missing]
 
@@ -33,7 +33,7 @@ def _padded(text: str, length: int, fill: str) -> str:
 def repeat(text: str, times: int) -> str:
     length = len(text.encode()) * max(times, 0)
     if length > _BYTES_MAX:
-        raise Failed("requested length too large")
+        raise EvaluationError("requested length too large")
     _computed(length)
     return text * max(times, 0)
 
@@ -59,6 +59,6 @@ def joined(values: Iterable[str], separator: str = "") -> str:
 def _computed(length: int) -> None:
     """`length`: of what is about to be made, at the least."""
     if length > DEFAULT.value_bytes_max:
-        raise Failed(
+        raise EvaluationError(
             f"a value of {length:,} bytes is longer than the {DEFAULT.value_bytes_max:,} that Headwater computes"
         )

@@ -7,14 +7,14 @@ The rules are those by which PostgreSQL chooses the scale of a result; nothing i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
+from headwater.dialects.postgres.types.kind import NUMERIC, Kind, kind_of_type
 from headwater.model.encoding.tagged_bytes import pack_number
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Cast, Const, Expr
 
-NUMERIC = "numeric"
 _DECLARED = re.compile(r"(?:numeric|decimal|dec)(?:\((\d+)(?:,(-?\d+))?\))?")
 _LITERAL = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?\s*", re.ASCII)
 _SPECIAL = {"nan": "NaN", **{f"{sign}{word}": f"{sign}Infinity" for sign in ("", "-") for word in ("inf", "infinity")}}
@@ -25,27 +25,24 @@ _KEPT = {"neg", "abs"}
 _WHOLE = {"sign", "ceil", "floor", "div"}
 
 
-def is_numeric(kind: str) -> bool:
-    return kind.partition(" ")[0] == NUMERIC
+def is_numeric(kind: Kind) -> bool:
+    return kind.base == NUMERIC.base
 
 
-def scaled(scale: int | None) -> str:
-    return NUMERIC if scale is None else f"{NUMERIC} {scale}"
+def scaled(scale: int | None) -> Kind:
+    return Kind(NUMERIC.base, scale)
 
 
-def scale_of(kind: str) -> int | None:
+def scale_of(kind: Kind) -> int | None:
     """None where values of the kind differ in it. A whole number has no digits behind the point."""
-    if not is_numeric(kind):
-        return 0
-    scale = kind.partition(" ")[2]
-    return int(scale) if scale else None
+    return kind.scale if is_numeric(kind) else 0
 
 
-def has_scale(kind: str) -> bool:
+def has_scale(kind: Kind) -> bool:
     return is_numeric(kind) and scale_of(kind) is not None
 
 
-def kind_of_declared(declared: str) -> str | None:
+def kind_of_declared(declared: str) -> Kind | None:
     """Of `numeric(9,2)` and its like; None for what is none."""
     found = _DECLARED.fullmatch(declared)
     if found is None:
@@ -56,7 +53,7 @@ def kind_of_declared(declared: str) -> str | None:
 def modifier(declared: str) -> str | None:
     """The name of the function that makes a number one of `numeric(9,2)`; None where there is nothing to do."""
     found = _DECLARED.fullmatch(declared)
-    return None if found is None or found[1] is None else f"{NUMERIC}({int(found[1])},{int(found[2] or 0)})"
+    return None if found is None or found[1] is None else f"{NUMERIC.base}({int(found[1])},{int(found[2] or 0)})"
 
 
 def is_declarable(declared: str) -> bool:
@@ -67,7 +64,7 @@ def is_declarable(declared: str) -> bool:
     return 1 <= int(found[1]) <= _PRECISION_MAX and abs(int(found[2] or 0)) <= _SCALE_MAX
 
 
-def kind_of_result(sign: str, kinds: Sequence[str], args: Sequence[Expr]) -> str:
+def kind_of_result(sign: str, kinds: Sequence[Kind], args: Sequence[Expr]) -> Kind:
     """Of an operator or function that makes a numeric of such arguments."""
     scales = [scale_of(kind) for kind in kinds]
     if sign in _WHOLE:
@@ -90,14 +87,14 @@ def _part_scale(sign: str, unit: Expr) -> int:
     return 6 if name == "second" or (name == "epoch" and sign != "extract date") else 3 if name == "milliseconds" else 0
 
 
-def _rounded(args: Sequence[Expr]) -> str:
+def _rounded(args: Sequence[Expr]) -> Kind:
     if len(args) == 1:
         return scaled(0)
     scale = args[1].value if isinstance(args[1], Const) else None
     return scaled(max(scale, 0)) if isinstance(scale, int) and scale <= _SCALE_MAX else NUMERIC
 
 
-def common_scale(kinds: Sequence[str]) -> str:
+def common_scale(kinds: Iterable[Kind]) -> Kind:
     """Of branches of one type."""
     scales = {scale_of(kind) for kind in kinds}
     return scaled(scales.pop()) if len(scales) == 1 else NUMERIC
@@ -121,7 +118,7 @@ def literal(text: str) -> Cast | None:
 
 
 def is_literal(expr: Expr) -> bool:
-    return isinstance(expr, Cast) and is_numeric(expr.affinity) and isinstance(expr.arg, Const)
+    return isinstance(expr, Cast) and is_numeric(kind_of_type(expr.sql_type)) and isinstance(expr.arg, Const)
 
 
 def compared(expr: Expr) -> Expr:

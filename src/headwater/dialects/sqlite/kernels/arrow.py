@@ -8,18 +8,15 @@ Nothing here ever guesses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.dialects.sqlite.affinity import Affinity, affinity_of_type
 from headwater.model.schema import Table
 from headwater.model.value import Type
+from headwater.sql.evaluation import ArrowColumn, Kernel, Run
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
-
-Column = Any  # pa.Array or pa.Scalar: pyarrow has no types
-Run = Callable[[pa.RecordBatch], Column]
 
 _NUMBERS = (Type.INTEGER, Type.REAL)
 _COMPARISONS = {
@@ -35,15 +32,6 @@ _ZERO = {Type.INTEGER: pa.scalar(0, pa.int64()), Type.REAL: pa.scalar(0.0, pa.fl
 _UNKNOWN = pa.scalar(None, pa.bool_())
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """`truth` marks Arrow booleans; at the edge they become INTEGER 1 and 0."""
-
-    run: Run
-    type: Type
-    truth: bool = False
-
-
 def compile_kernel(expr: Expr, table: Table) -> Kernel | None:
     """None where only SQLite is exact."""
     match expr:
@@ -56,24 +44,18 @@ def compile_kernel(expr: Expr, table: Table) -> Kernel | None:
             return _call(expr, table)
         case Case():
             return _case(expr, table)
-        case Cast(affinity="REAL", arg=arg):
+        case Cast(sql_type=Affinity.REAL, arg=arg):
             kernel = compile_kernel(arg, table)
             return _mapped(_real, kernel, Type.REAL) if _numeric(kernel) else None
         case _:
             return None
 
 
-def evaluate(kernel: Kernel, batch: pa.RecordBatch) -> pa.Array:
-    """Raises `pa.ArrowInvalid` where the batch is in doubt."""
-    result = kernel.run(batch)
-    if kernel.truth:
-        result = pc.cast(result, pa.int64())
-    return result if isinstance(result, pa.Array) else pa.repeat(result, batch.num_rows)
-
-
 def _column(ref: ColumnRef, place: int, type: Type) -> Kernel | None:
     """A text in a column of numeric affinity compares like nothing else: left to SQLite."""
-    odd = type is Type.ANY or (type is Type.TEXT and ref.affinity not in ("TEXT", "BLOB"))
+    odd = type is Type.ANY or (
+        type is Type.TEXT and affinity_of_type(ref.sql_type) not in (Affinity.TEXT, Affinity.BLOB)
+    )
     return None if odd else Kernel(lambda batch: batch.column(place), type)
 
 
@@ -116,7 +98,7 @@ def _case(case: Case, table: Table) -> Kernel | None:
 
 
 def _branch(when: Kernel, then: Kernel, otherwise: Kernel) -> Kernel:
-    def run(batch: pa.RecordBatch) -> Column:
+    def run(batch: pa.RecordBatch) -> ArrowColumn:
         return pc.if_else(pc.fill_null(when.run(batch), False), then.run(batch), otherwise.run(batch))
 
     return Kernel(run, then.type)
@@ -140,24 +122,24 @@ def _truth(kernel: Kernel | None) -> Kernel | None:
     return Kernel(lambda batch: pc.not_equal(kernel.run(batch), zero), Type.INTEGER, truth=True)
 
 
-def _mapped(function: Callable[[Column], Column], kernel: Kernel | None, type: Type) -> Kernel | None:
+def _mapped(function: Callable[[ArrowColumn], ArrowColumn], kernel: Kernel | None, type: Type) -> Kernel | None:
     if kernel is None:
         return None
     plain = _plain(kernel)
     return Kernel(lambda batch: function(plain.run(batch)), type)
 
 
-def _real(column: Column) -> Column:
+def _real(column: ArrowColumn) -> ArrowColumn:
     """As SQLite does in arithmetic: the nearest double."""
     return pc.cast(column, pa.float64(), safe=False)
 
 
-def _exact_real(column: Column) -> Column:
+def _exact_real(column: ArrowColumn) -> ArrowColumn:
     """For comparison: in doubt where an integer is no double."""
     return pc.cast(column, pa.float64())
 
 
-def _refuse_nul(column: Column) -> Column:
+def _refuse_nul(column: ArrowColumn) -> ArrowColumn:
     if bool(
         pc.any(pc.match_substring(column, "\x00")).as_py() if isinstance(column, pa.Array) else "\x00" in str(column)
     ):
@@ -165,7 +147,7 @@ def _refuse_nul(column: Column) -> Column:
     return column
 
 
-def _folded(column: Column) -> Column:
+def _folded(column: ArrowColumn) -> ArrowColumn:
     return pc.ascii_lower(_refuse_nul(column))
 
 
@@ -202,7 +184,7 @@ def _same(call: Call, args: list[Kernel]) -> Kernel | None:
         return None
     left, right = sides
 
-    def run(batch: pa.RecordBatch) -> Column:
+    def run(batch: pa.RecordBatch) -> ArrowColumn:
         a, b = left(batch), right(batch)
         same = pc.if_else(pc.or_(pc.is_null(a), pc.is_null(b)), pc.equal(pc.is_null(a), pc.is_null(b)), pc.equal(a, b))
         return same if call.name == "is" else pc.invert(same)
@@ -256,7 +238,7 @@ def _like(call: Call, args: list[Kernel]) -> Kernel | None:
     if "\\" in like or "\x00" in like or not like.isascii():
         return None
 
-    def run(batch: pa.RecordBatch) -> Column:
+    def run(batch: pa.RecordBatch) -> ArrowColumn:
         column = _refuse_nul(args[0].run(batch))
         if not isinstance(column, pa.Array) or pc.all(pc.string_is_ascii(column)).as_py() not in (True, None):
             raise pa.ArrowInvalid("a text beyond ASCII")
@@ -266,11 +248,13 @@ def _like(call: Call, args: list[Kernel]) -> Kernel | None:
     return _inverted(kernel) if call.name == "notlike" else kernel
 
 
-def _nan_is_null(column: Column) -> Column:
+def _nan_is_null(column: ArrowColumn) -> ArrowColumn:
     return pc.if_else(pc.is_nan(column), _NULL[Type.REAL], column)
 
 
-def _arithmetic(integers: Callable[..., Column], reals: Callable[..., Column]) -> Callable[..., Kernel | None]:
+def _arithmetic(
+    integers: Callable[..., ArrowColumn], reals: Callable[..., ArrowColumn]
+) -> Callable[..., Kernel | None]:
     def build(call: Call, args: list[Kernel]) -> Kernel | None:
         if not all(_numeric(arg) for arg in args):
             return None
@@ -282,19 +266,19 @@ def _arithmetic(integers: Callable[..., Column], reals: Callable[..., Column]) -
     return build
 
 
-def _divisor(column: Column, zero: Column) -> Column:
+def _divisor(column: ArrowColumn, zero: ArrowColumn) -> ArrowColumn:
     return pc.if_else(pc.equal(column, zero), pa.scalar(None, zero.type), column)
 
 
-def _divide_integers(a: Column, b: Column) -> Column:
+def _divide_integers(a: ArrowColumn, b: ArrowColumn) -> ArrowColumn:
     return pc.divide_checked(a, _divisor(b, _ZERO[Type.INTEGER]))
 
 
-def _divide_reals(a: Column, b: Column) -> Column:
+def _divide_reals(a: ArrowColumn, b: ArrowColumn) -> ArrowColumn:
     return pc.divide(a, _divisor(b, _ZERO[Type.REAL]))
 
 
-def _remainder(a: Column, b: Column) -> Column:
+def _remainder(a: ArrowColumn, b: ArrowColumn) -> ArrowColumn:
     return pc.subtract(a, pc.multiply(_divide_integers(a, b), b))
 
 
@@ -310,7 +294,7 @@ def _negative(call: Call, args: list[Kernel]) -> Kernel | None:
     return _arithmetic(pc.negate_checked, lambda column: pc.subtract(_ZERO[Type.REAL], column))(call, args)
 
 
-def _magnitude(column: Column) -> Column:
+def _magnitude(column: ArrowColumn) -> ArrowColumn:
     """SQLite turns the sign of what is below zero, and -0.0 is not."""
     return pc.if_else(pc.less(column, _ZERO[Type.REAL]), pc.negate(column), column)
 
@@ -323,7 +307,7 @@ def _concatenated(call: Call, args: list[Kernel]) -> Kernel | None:
     return Kernel(lambda batch: pc.binary_join_element_wise(a.run(batch), b.run(batch), empty), Type.TEXT)
 
 
-def _cased(function: Callable[[Column], Column]) -> Callable[..., Kernel | None]:
+def _cased(function: Callable[[ArrowColumn], ArrowColumn]) -> Callable[..., Kernel | None]:
     def build(call: Call, args: list[Kernel]) -> Kernel | None:
         return _mapped(function, args[0], Type.TEXT) if args[0].type is Type.TEXT else None
 
@@ -331,7 +315,7 @@ def _cased(function: Callable[[Column], Column]) -> Callable[..., Kernel | None]
 
 
 def _length(call: Call, args: list[Kernel]) -> Kernel | None:
-    def characters(column: Column) -> Column:
+    def characters(column: ArrowColumn) -> ArrowColumn:
         return pc.cast(pc.utf8_length(_refuse_nul(column)), pa.int64())
 
     return _mapped(characters, args[0], Type.INTEGER) if args[0].type is Type.TEXT else None

@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.dialects.sqlite.affinity import Affinity, affinity_of_type
 from headwater.dialects.sqlite.functions import FORMATS
 from headwater.dialects.sqlite.render import render
 from headwater.model.budget import weighed
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array
-from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
-from headwater.sql.ir.walk import children
+from headwater.sql.evaluation import Selected
+from headwater.sql.ir.expr import Call, ColumnRef, Expr
+from headwater.sql.ir.walk import children, references
 
-_AFFINITIES = ("INTEGER", "REAL", "NUMERIC", "TEXT", "BLOB")
 _COLLATIONS = ("BINARY", "NOCASE", "RTRIM")
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """A row of values per row of input; `failed` says why some have none."""
-
-    rows: list[Row]
-    failed: dict[int, str]
 
 
 class SqliteKernel:
     """Evaluates `exprs` side by side. A row that makes SQLite raise fails alone."""
 
     def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
-        used = {ref.name: ref for expr in exprs for ref in columns_of(expr)}
+        used = {ref.name: ref for expr in exprs for ref in references(expr)}
         refs = list(used.values())
         self._places = [table.index(ref.name) for ref in refs]
         self._types = [table.columns[place].type for place in self._places]
@@ -88,28 +80,12 @@ class SqliteKernel:
     __del__ = close
 
 
-def columns_of(expr: Expr) -> list[ColumnRef]:
-    """Every column an expression reads, in order of appearance."""
-    match expr:
-        case ColumnRef():
-            return [expr]
-        case Const():
-            return []
-        case Call(args=args):
-            return [ref for arg in args for ref in columns_of(arg)]
-        case Case(whens=whens, default=default):
-            parts = [part for when in whens for part in when]
-            return [ref for part in [*parts, default] for ref in columns_of(part)]
-        case Cast(arg=arg):
-            return columns_of(arg)
-
-
 def _formats(expr: Expr) -> bool:
     return (isinstance(expr, Call) and expr.name in FORMATS) or any(map(_formats, children(expr)))
 
 
 def _declared(ref: ColumnRef) -> str:
-    affinity = ref.affinity if ref.affinity in _AFFINITIES else "BLOB"
+    affinity = affinity_of_type(ref.sql_type) or Affinity.BLOB
     collation = ref.collation if ref.collation in _COLLATIONS else "BINARY"
     quoted = ref.name.replace('"', '""')
     return f'"{quoted}" {affinity} COLLATE {collation}'

@@ -1,53 +1,31 @@
 """Accumulators: what a group knows of the values of one aggregate. Values come and go, in any order and number.
 
-Sums of REALs are kept exactly, as one integer of the smallest double's size, and rounded once: taking a value back
-leaves no trace. Values that have to be kept are in memory while a group has few of them, then in `OrderedKeys`: what is
-shown is the same. SQLite 3.40 adds doubles one after the other, so its own result is off ours by its rounding: at most
-about n · 2⁻⁵³ · Σ|x|. Integers are exact in both.
+Values that have to be kept are in memory while a group has few of them, then in `OrderedKeys`: what is shown is the
+same. Sums are the dialect's.
 """
 
 from __future__ import annotations
 
-import functools
 import heapq
-import math
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from headwater.engine.operators.group.array_agg import Collected, weigh
-from headwater.engine.operators.group.exact_sums import NumericSum, RealSum, Truths
 from headwater.engine.state.ordered_keys import OrderedKeysPart, bearing, borne
 from headwater.engine.state.ordered_keys_head import OrderedKeysHead
 from headwater.model.encoding.keys import BEHIND, encode_value
 from headwater.model.time.interval import Interval
-from headwater.model.value import Type, Value, pack_any, unpack_any
-from headwater.sql.evaluation import Overflow
+from headwater.model.value import Value, pack_any, unpack_any
+from headwater.sql.evaluation import Accumulator, Evaluator
 from headwater.sql.ir.relation import Aggregate
 
-_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_BITS = 1074  # the smallest double is 2**-1074
-_UNIT = 1 << _BITS
-OVERFLOW = "integer overflow"
 _GONE_MAX = 16
 VALUES_MAX = 256  # of a min or max in Python's own structures; more are kept in their places
 PIECES_MAX = 4096  # of a group_concat, which reads all of them with each change
 _COUNTED_ONCE = ("count", "sum", "total", "avg")
-
-
-class Accumulator(Protocol):
-    def add(self, value: Any, weight: int) -> None: ...
-
-    def result(self) -> Value: ...
-
-    def dump(self) -> Any:
-        """Lists, ints of 64 bits, texts and bytes."""
-        ...
-
-    def load(self, dumped: Any) -> None: ...
 
 
 class Count:
@@ -68,72 +46,6 @@ class Count:
 
     def load(self, dumped: Any) -> None:
         self.count = dumped
-
-
-class Sum:
-    """sum, total and avg."""
-
-    __slots__ = ("count", "finish", "integers", "negative", "positive", "reals", "units")
-
-    def __init__(self, finish: Callable[[Sum], Value]) -> None:
-        self.finish = finish
-        self.count = self.reals = self.integers = self.units = self.positive = self.negative = 0
-
-    def add(self, value: Any, weight: int) -> None:
-        if value is None:
-            return
-        self.count += weight
-        if value.__class__ is not int and value.__class__ is not float:
-            value = _number(value)
-        if value.__class__ is int:
-            self.integers += value * weight
-            return
-        self.reals += weight
-        if math.isinf(value):
-            self.positive += weight if value > 0 else 0
-            self.negative += weight if value < 0 else 0
-        else:
-            numerator, denominator = value.as_integer_ratio()
-            self.units += weight * (numerator << (_BITS + 1 - denominator.bit_length()))
-
-    def real(self) -> float | None:
-        """None is NaN, which SQLite makes NULL."""
-        if self.positive or self.negative:
-            return None if self.positive and self.negative else math.copysign(math.inf, self.positive - 0.5)
-        try:
-            return (self.units + (self.integers << _BITS)) / _UNIT if self.reals else float(self.integers)
-        except OverflowError:
-            return math.copysign(math.inf, self.units + (self.integers << _BITS))
-
-    def result(self) -> Value:
-        return self.finish(self)
-
-    def dump(self) -> Any:
-        large = [str(each) for each in (self.integers, self.units)]
-        return [self.count, self.reals, self.positive, self.negative, *large]
-
-    def load(self, dumped: Any) -> None:
-        self.count, self.reals, self.positive, self.negative = dumped[:4]
-        self.integers, self.units = int(dumped[4]), int(dumped[5])
-
-
-def _sum(of: Sum) -> Value:
-    if not of.count:
-        return None
-    if of.reals:
-        return of.real()
-    if not _INT_MIN <= of.integers <= _INT_MAX:
-        raise Overflow(OVERFLOW)
-    return of.integers
-
-
-def _total(of: Sum) -> Value:
-    return of.real()
-
-
-def _avg(of: Sum) -> Value:
-    real = of.real() if of.count else None
-    return None if real is None else real / of.count
 
 
 class Extreme:
@@ -326,22 +238,16 @@ def _unpacked(packed: Sequence[Any]) -> Piece:
     return place, unpack_any(text), unpack_any(separator), key
 
 
-def accumulator(aggregate: Aggregate) -> Callable[[OrderedKeysPart], Accumulator]:
+def accumulator(aggregate: Aggregate, evaluator: Evaluator) -> Callable[[OrderedKeysPart], Accumulator]:
     """What makes an accumulator for each group. It has a part of its own for its values."""
-    inside = _plain(aggregate)
+    inside = _plain(aggregate, evaluator)
     if aggregate.distinct and aggregate.function in _COUNTED_ONCE:
         return lambda part: Distinct(aggregate.collation, inside(part))
     return inside
 
 
-def _plain(aggregate: Aggregate) -> Callable[[OrderedKeysPart], Accumulator]:
+def _plain(aggregate: Aggregate, evaluator: Evaluator) -> Callable[[OrderedKeysPart], Accumulator]:
     match aggregate.function:
-        case "sum" | "avg" as name if aggregate.column.type is Type.NUMERIC:
-            return lambda _: NumericSum(name == "avg")
-        case "sum" | "avg" as name if aggregate.column.affinity == "float8":
-            return lambda _: RealSum(name == "avg")
-        case "bool_and" | "bool_or" | "every" as name:
-            return lambda _: Truths(name != "bool_or")
         case "count":
             return lambda _: Count()
         case "min" | "max":
@@ -351,8 +257,8 @@ def _plain(aggregate: Aggregate) -> Callable[[OrderedKeysPart], Accumulator]:
         case "array_agg":
             return lambda _: Collected(aggregate.distinct)
         case _:
-            finish = {"sum": _sum, "total": _total, "avg": _avg}[aggregate.function]
-            return lambda _: Sum(finish)
+            make = evaluator.sum(aggregate)
+            return lambda _: make()
 
 
 def _look(value: Value) -> bytes:
@@ -362,12 +268,3 @@ def _look(value: Value) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     return (pack_any(value) or b"") if isinstance(value, float | Decimal | Interval) else b""
-
-
-@functools.lru_cache(maxsize=4096)
-def _number(value: str | bytes) -> int | float:
-    """What sum makes of a text or a blob, by SQLite itself."""
-    with sqlite3.connect(":memory:") as connection:
-        number: int | float = connection.execute("SELECT sum(?)", (value,)).fetchone()[0]
-    connection.close()
-    return number

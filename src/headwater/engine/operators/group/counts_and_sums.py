@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.dialects.postgres.kernels.numeric import divided
+from headwater.dialects.registry import DIALECTS
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.group.accumulators import OVERFLOW
-from headwater.engine.operators.look_alike import looks_alike
 from headwater.engine.rows.arrays import Bools, Int64s, Ints
 from headwater.engine.rows.batch import Batch, identified, nothing, table_of
 from headwater.engine.rows.hashes import key_hash
@@ -26,7 +24,8 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
 from headwater.engine.state.tally import Tally, Timeline, timeline
 from headwater.model.schema import Table
-from headwater.model.value import Type, to_array
+from headwater.model.value import Type, Value, to_array
+from headwater.sql.evaluation import INTEGER_OVERFLOW, Evaluator
 from headwater.sql.ir.expr import Case, Const, Expr, Output
 from headwater.sql.ir.relation import Aggregate, Group, RelColumn, columns_of
 
@@ -42,16 +41,17 @@ _TYPES = {
 _WIDTH = 3  # of an aggregate: values, the sum's high half, its low half
 
 
-def runs(group: Group) -> bool:
+def runs(group: Group, table: Table) -> bool:
     """Whether this operator can do it. A group without keys is there over nothing too: left to `group.py`."""
-    return (
-        bool(group.keys) and all(map(_plain_key, group.keys, group.key_columns)) and all(map(_sums, group.aggregates))
-    )
+    evaluator = DIALECTS[table.dialect].evaluator
+    keys = zip(group.keys, group.key_columns, strict=True)
+    plain = all(_is_plain(key, column, evaluator) for key, column in keys)
+    return bool(group.keys) and plain and all(map(_sums, group.aggregates))
 
 
-def _plain_key(key: Output, column: RelColumn) -> bool:
+def _is_plain(key: Output, column: RelColumn, evaluator: Evaluator) -> bool:
     """Equal keys look alike."""
-    return looks_alike(column) and key.expr.type is column.type
+    return evaluator.looks_alike(column) and key.expr.type is column.type
 
 
 def _sums(aggregate: Aggregate) -> bool:
@@ -68,6 +68,7 @@ class _Summand:
     value: int | None
     filter: int | None
     numeric: bool
+    evaluator: Evaluator
 
     def numbers(self, columns: Sequence[pa.Array], diff: Int64s) -> list[Int64s]:
         counts = np.ones(len(diff), np.bool_)
@@ -88,7 +89,7 @@ class _Summand:
             case "count":
                 return pa.array(count), np.zeros(len(count), np.bool_)
             case name if self.numeric:
-                return _numerics(count, total, name == "avg"), np.zeros(len(count), np.bool_)
+                return self._numerics(count, total, name == "avg"), np.zeros(len(count), np.bool_)
             case "sum":
                 return pa.array(total.integer, mask=(count == 0) | total.over), total.over
             case "total":
@@ -96,6 +97,18 @@ class _Summand:
             case _:
                 average = total.real / np.where(count == 0, 1, count)
                 return pa.array(average, mask=count == 0), np.zeros(len(count), np.bool_)
+
+    def _numerics(self, count: Int64s, total: _Total, average: bool) -> pa.Array:
+        """Of any size; an average shows as many digits as the dialect gives it."""
+        halves = zip(total.high.tolist(), total.low.tolist(), strict=True)
+        sums = [(high << int(_HALF)) + low for high, low in halves]
+        show = self.evaluator.average if average else _as_numeric
+        pairs = zip(sums, count.tolist(), strict=True)
+        return to_array([show(sum, number) if number else None for sum, number in pairs], Type.NUMERIC)
+
+
+def _as_numeric(total: int, count: int) -> Value:
+    return Decimal(total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +127,14 @@ class _Total:
         return cls(high, low, integer, np.where(over, high * 2.0**32 + low, integer.astype(np.float64)), over)
 
 
-def _numerics(count: Int64s, total: _Total, average: bool) -> pa.Array:
-    """On PostgreSQL: of any size, and an average with the digits that it shows there."""
-    sums = [
-        Decimal((high << int(_HALF)) + low) for high, low in zip(total.high.tolist(), total.low.tolist(), strict=True)
-    ]
-    pairs = zip(sums, count.tolist(), strict=True)
-    return to_array(
-        [None if not number else divided(sum, Decimal(number)) if average else sum for sum, number in pairs],
-        Type.NUMERIC,
-    )
-
-
 class RunningOperator:
     def __init__(self, group: Group, table: Table, work: Work, failures: Failures) -> None:
         self.table = table_of(columns_of(group))
         self._keys = group.key_columns
         self._failures = failures
         exprs: list[Expr] = [key.expr for key in group.keys]
-        self._summands = [_summand(aggregate, exprs) for aggregate in group.aggregates]
+        evaluator = DIALECTS[table.dialect].evaluator
+        self._summands = [_summand(aggregate, exprs, evaluator) for aggregate in group.aggregates]
         self._expressions = Expressions(exprs, table)
         self._tally = Tally(1 + _WIDTH * len(self._summands), work)
         self._work = work
@@ -180,7 +182,7 @@ class RunningOperator:
     def _note(self, results: list[tuple[pa.Array, Bools]], rows: pa.RecordBatch, tx: Int64s, diff: Int64s) -> None:
         if any(over.any() for _, over in results):
             over = np.logical_or.reduce([each for _, each in results]) & (diff != 0)
-            self._failures.note({int(at): OVERFLOW for at in np.flatnonzero(over)}, rows, tx, diff)
+            self._failures.note({int(at): INTEGER_OVERFLOW for at in np.flatnonzero(over)}, rows, tx, diff)
 
     def state(self) -> list[State]:
         return [self._tally]
@@ -189,7 +191,7 @@ class RunningOperator:
         """All state is in the tally."""
 
 
-def _summand(aggregate: Aggregate, exprs: list[Expr]) -> _Summand:
+def _summand(aggregate: Aggregate, exprs: list[Expr], evaluator: Evaluator) -> _Summand:
     """Adds the aggregate's expressions to those evaluated."""
     value = filter = None
     if aggregate.args:
@@ -198,4 +200,4 @@ def _summand(aggregate: Aggregate, exprs: list[Expr]) -> _Summand:
     if aggregate.filter is not None:
         filter = len(exprs)
         exprs.append(Case(((aggregate.filter, Const(1, Type.INTEGER)),), Const(0, Type.INTEGER), Type.INTEGER))
-    return _Summand(aggregate.function, value, filter, aggregate.column.type is Type.NUMERIC)
+    return _Summand(aggregate.function, value, filter, aggregate.column.type is Type.NUMERIC, evaluator)

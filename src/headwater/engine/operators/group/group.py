@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headwater.dialects.registry import DIALECTS
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
-from headwater.engine.operators.group.accumulators import Accumulator, accumulator
-from headwater.engine.operators.look_alike import looks_alike
+from headwater.engine.operators.group.accumulators import accumulator
 from headwater.engine.rows.arrays import firsts
 from headwater.engine.rows.batch import Batch, identified, nothing, table_of
 from headwater.engine.rows.work import Work
@@ -31,8 +31,8 @@ from headwater.model.encoding.tagged_bytes import alike
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
-from headwater.sql.evaluation import Overflow
-from headwater.sql.ir.expr import Case, Cast, Const, Expr
+from headwater.sql.evaluation import Accumulator, EvaluationError, Evaluator
+from headwater.sql.ir.expr import Case, Const, Expr
 from headwater.sql.ir.relation import Aggregate, Group, columns_of
 
 FIRST_TX = 0
@@ -63,7 +63,7 @@ class _State:
         for each in self.accumulators:
             try:
                 results.append(each.result())
-            except Overflow as error:
+            except EvaluationError as error:
                 self.failed = str(error)
                 results.append(None)
         return (*(_shown(self.looks) if self.looks else self.key), *results)
@@ -95,9 +95,10 @@ class GroupOperator:
         self.table = table_of(columns_of(group))
         self._work, self._failures = work, failures
         self._keys = group.key_columns
-        self._loose = not all(map(looks_alike, group.key_columns))
-        self._feeds = [_Inputs(aggregate) for aggregate in group.aggregates]
-        self._makers = [accumulator(aggregate) for aggregate in group.aggregates]
+        evaluator = DIALECTS[table.dialect].evaluator
+        self._loose = not all(map(evaluator.looks_alike, group.key_columns))
+        self._feeds = [_Inputs(aggregate, evaluator) for aggregate in group.aggregates]
+        self._makers = [accumulator(aggregate, evaluator) for aggregate in group.aggregates]
         exprs = [output.expr for output in group.keys] + [expr for feed in self._feeds for expr in feed.exprs]
         self._expressions = Expressions(exprs, table) if exprs else None
         self._groups = ObjectCache(_packed, self._unpacked, work, limits.open_groups_max)
@@ -238,14 +239,12 @@ class _Inputs:
     """The expressions of one aggregate: its value, its filter, its order, and where it joins texts its separator and,
     with DISTINCT, the value that its text was made of."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
+    def __init__(self, aggregate: Aggregate, evaluator: Evaluator) -> None:
         self._concat = aggregate.function in ("group_concat", "string_agg")
         self._collects = aggregate.function == "array_agg"
         self._order = aggregate.order
         self._filtered = aggregate.filter is not None
-        args = list(aggregate.args)
-        if aggregate.function == "group_concat":
-            args = [Cast(arg, "TEXT", Type.TEXT) for arg in args]
+        args = evaluator.arguments(aggregate)
         self._args = len(args)
         filters = [] if aggregate.filter is None else [_as_truth(aggregate.filter)]
         self._compared = aggregate.collation if self._concat and aggregate.distinct else None

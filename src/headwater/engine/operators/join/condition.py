@@ -1,7 +1,7 @@
 """ON, taken apart: what an index can find, and the test that has the last word on a pair of rows.
 
 An equation of two columns is indexed when it is true only of values that hash alike: neither side is converted before
-SQLite compares them. It never trusts a hash: the whole condition is evaluated on every candidate pair.
+the source compares them. It never trusts a hash: the whole condition is evaluated on every candidate pair.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.dialects.sqlite.kernels.exact import columns_of
+from headwater.dialects.registry import DIALECTS
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.rows.arrays import Bools, Int64s, Ints, latest, picked, product
 from headwater.engine.rows.batch import Batch
@@ -20,9 +20,8 @@ from headwater.engine.state.bag import BagMatches
 from headwater.model.schema import Table
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr
+from headwater.sql.ir.walk import names_in
 
-_NUMERIC = ("INTEGER", "REAL", "NUMERIC")
-_NUMBERS = (Type.INTEGER, Type.REAL)
 _EQUATIONS = ("=", "is", "float8 =", "float8 is")
 
 
@@ -88,13 +87,13 @@ class Condition:
 
     def __init__(self, left: Table, right: Table, on: Expr | None, *, null_aware: bool = False) -> None:
         self.equations = [] if on is None else [each for part in conjuncts(on) if (each := equation(part, left, right))]
-        used = {ref.name for ref in columns_of(on)} if on is not None else set()
+        used = names_in(on)
         self._left = [n for n, name in enumerate(left.names) if name in used]
         self._right = [n for n, name in enumerate(right.names) if name in used]
         if not self._left and not self._right:
             self._left = [0]
         columns = [*(left.columns[n] for n in self._left), *(right.columns[n] for n in self._right)]
-        self._table = Table("", tuple(columns))
+        self._table = Table("", tuple(columns), dialect=left.dialect)
         self._schema = self._table.arrow
         certain = on is None or (not null_aware and _certain(on, self.equations))
         self._test = None if on is None or certain else Expressions([_as_truth(on)], self._table)
@@ -125,24 +124,13 @@ def equation(expr: Expr, left: Table, right: Table) -> Equation | None:
         case Call(name, (ColumnRef() as one, ColumnRef() as other), _, collation) if name in _EQUATIONS:
             if one.name in right.names and other.name in left.names:
                 one, other = other, one
-            if one.name in left.names and other.name in right.names and unconverted(one, other):
+            if one.name in left.names and other.name in right.names and _unchanged(one, other, left):
                 return Equation(one, other, collation, name.endswith("is"))
     return None
 
 
-def unconverted(one: ColumnRef, other: ColumnRef) -> bool:
-    """Whether SQLite compares the two as they are, with no affinity applied that could change a value."""
-    if _numeric(one) != _numeric(other):
-        plain = other if _numeric(one) else one
-        return plain.type in (*_NUMBERS, Type.BLOB)
-    if (one.affinity == "TEXT") != (other.affinity == "TEXT"):
-        plain = other if one.affinity == "TEXT" else one
-        return plain.type in (Type.TEXT, Type.BLOB)
-    return True
-
-
-def _numeric(ref: ColumnRef) -> bool:
-    return ref.affinity in _NUMERIC
+def _unchanged(one: ColumnRef, other: ColumnRef, table: Table) -> bool:
+    return DIALECTS[table.dialect].evaluator.compares_unchanged(one, other)
 
 
 def _certain(on: Expr, equations: list[Equation]) -> bool:

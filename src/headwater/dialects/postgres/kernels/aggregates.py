@@ -12,14 +12,40 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from headwater.dialects.postgres.kernels.errors import Failed
 from headwater.dialects.postgres.kernels.numeric import EXACT, NAN, checked, divided, scale_of
 from headwater.model.encoding.tagged_bytes import pack_number
-from headwater.model.value import Value
-from headwater.sql.evaluation import Overflow
+from headwater.model.value import INTEGER_MAX, INTEGER_MIN, Value
+from headwater.sql.evaluation import INTEGER_OVERFLOW, EvaluationError
 
 _BITS = 1074  # the smallest double is 2**-1074
 _INFINITY = Decimal("Infinity")
+
+
+class IntegerSum:
+    """sum of integers that is a bigint. It is saved in the form of a sum that may hold doubles too."""
+
+    __slots__ = ("count", "total")
+
+    def __init__(self) -> None:
+        self.count = self.total = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is not None:
+            self.count += weight
+            self.total += value * weight
+
+    def result(self) -> Value:
+        if not self.count:
+            return None
+        if not INTEGER_MIN <= self.total <= INTEGER_MAX:
+            raise EvaluationError(INTEGER_OVERFLOW)
+        return self.total
+
+    def dump(self) -> Any:
+        return [self.count, 0, 0, 0, str(self.total), "0"]
+
+    def load(self, dumped: Any) -> None:
+        self.count, self.total = dumped[0], int(dumped[4])
 
 
 class NumericSum:
@@ -63,10 +89,7 @@ class NumericSum:
     def result(self) -> Value:
         if not self.count:
             return None
-        try:
-            return divided(self._sum(), Decimal(self.count)) if self.average else self._sum()
-        except Failed as error:
-            raise Overflow(str(error)) from None
+        return divided(self._sum(), Decimal(self.count)) if self.average else self._sum()
 
     def dump(self) -> Any:
         numbers = [self.count, self.nans, self.positive, self.negative]
@@ -116,7 +139,7 @@ class RealSum:
         try:
             return self.units / (1 << _BITS)
         except OverflowError:
-            raise Overflow("value out of range: overflow") from None
+            raise EvaluationError("value out of range: overflow") from None
 
     def dump(self) -> Any:
         return [self.count, self.nans, self.positive, self.negative, self.signed, str(self.units)]
