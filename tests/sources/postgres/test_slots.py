@@ -86,6 +86,51 @@ def test_a_prepared_transaction_that_wrote_to_the_table_is_named(source: Postgre
     Replica(source, "u").holds(source.query("SELECT id FROM u").rows)
 
 
+def test_who_waits_for_writers_of_a_table_holds_up_nobody_who_captures_another(
+    source: PostgresSource, db: Db, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One client that asked for a table with a long transaction on it kept all others from tables that were new."""
+    monkeypatch.setattr(slot, "WRITERS_S_MAX", 60.0)
+    source.capture("t")
+    db.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    with psycopg.connect(url) as writer:
+        writer.execute("INSERT INTO u VALUES (1)")
+        waiting = threading.Thread(target=source.capture, args=("u",))
+        waiting.start()
+        eventually(lambda: db.execute("SELECT count(*) FROM pg_publication_rel").fetchone() == (2,))
+        assert source.capture("other").name == "other"
+        assert waiting.is_alive(), "it waits for the writer still"
+    waiting.join()
+    replica = Replica(source, "u")
+    replica.holds([(1,)])
+    db.execute("UPDATE u SET id = 2")
+    replica.apply(drained(source, replica.position))
+    replica.holds([(2,)])
+
+
+def test_changes_that_are_read_again_while_writers_are_waited_for_are_not_missed(
+    source: PostgresSource, db: Db, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot, "WRITERS_S_MAX", 60.0)
+    source.capture("t")
+    after = source.position()
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    drained(source, after)
+    with psycopg.connect(url) as writer:
+        writer.execute("INSERT INTO u VALUES (1)")
+        waiting = threading.Thread(target=source.capture, args=("u",))
+        waiting.start()
+        eventually(lambda: db.execute("SELECT count(*) FROM pg_publication_rel").fetchone() == (2,))
+        db.execute("INSERT INTO u VALUES (2)")
+        assert any(getattr(one, "changes", ()) for one in drained(source, after)), "what was told before, again"
+        db.execute("INSERT INTO u VALUES (3)")
+    waiting.join()
+    replica = Replica(source, "u")
+    db.execute("UPDATE u SET id = id + 10")
+    replica.apply(drained(source, replica.position))
+    replica.holds([(11,), (12,), (13,)])
+
+
 def _captured_at_last(source: PostgresSource) -> None:
     eventually(lambda: _is_captured(source, "t"))
 

@@ -86,30 +86,47 @@ class PostgresSource(StatementTransactions):
             return rows_about(db, capturable(db, table))
 
     def capture(self, table: str) -> Table:
-        with self._slot.capturing:
-            with self._sessions.lent() as db:
-                shape = capturable(db, table)
-            self._slot.refuse_lost(table)
-            row_cache, stream = self._slot.streaming(temporary=self.ephemeral)
-            known = row_cache.captures.get(shape.oid)
-            if known is not None:
-                return known.table
+        """Begun anew where changes are read again, or the slot is lost, while transactions of others are waited for."""
+        found = None
+        while found is None:
+            with self._slot.capturing:
+                shape, row_cache, stream = self._begun(table)
+                known = row_cache.captures.get(shape.oid)
+            found = known.table if known is not None else self._followed(shape, row_cache, stream)
+        return found
+
+    def _begun(self, table: str) -> tuple[PostgresTable, RowCache, Stream]:
+        """What is said of the table waits from here on, unless it is captured already."""
+        with self._sessions.lent() as db:
+            shape = capturable(db, table)
+        self._slot.refuse_lost(table)
+        row_cache, stream = self._slot.streaming(temporary=self.ephemeral)
+        if shape.oid not in row_cache.captures:
             _refuse_replaced(table, row_cache, stream)
             with stream.moved:
                 stream.translation.begin(shape.oid)
-            try:
-                return self._captured(shape, row_cache, stream)
-            except BaseException:
-                if not row_cache.captures:
-                    self._slot.give_back(stream)
-                raise
-            finally:
-                with stream.moved:
-                    stream.translation.waiting.pop(shape.oid, None)
+        return shape, row_cache, stream
+
+    def _followed(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table | None:
+        """None where it is to begin anew. Others capture their tables while transactions are waited for."""
+        try:
+            self._slot.publish(shape)
+            with self._slot.capturing:
+                is_told = self._slot.stream is stream and shape.oid in stream.translation.waiting
+                return self._captured(shape, row_cache, stream) if is_told else None
+        finally:
+            self._end_waiting(shape, row_cache, stream)
+
+    def _end_waiting(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> None:
+        with self._slot.capturing:
+            with stream.moved:
+                stream.translation.waiting.pop(shape.oid, None)
+                is_unused = not row_cache.captures and not stream.translation.waiting
+            if is_unused and self._slot.stream is stream:
+                self._slot.give_back(stream)
 
     def _captured(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table:
-        """Published, then read when every change of it is told: what comes later than its rows, the stream tells."""
-        self._slot.publish(shape)
+        """Read when every change of it is told: what comes later than its rows, the stream tells."""
         with self._snapshots.of_table(shape, 1 << 16) as snapshot:
             with stream.moved:
                 row_cache.purge(shape.oid)
