@@ -116,6 +116,32 @@ def test_a_socket_whose_messages_wait_is_not_taken_for_dead(tmp_path: Path, monk
             assert [patient.hear("ready")["id"] for _ in range(20)]
 
 
+def test_who_waits_for_many_new_queries_leaves_threads_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the database waits for somebody's transaction: four of them, and nobody else's query began."""
+    with place("ws", tmp_path) as here, raw(here) as greedy:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        held, goes_on, prepare = threading.Semaphore(0), threading.Event(), here.server.hub.prepare
+
+        def slowly(session: Any, planned: Planned) -> Planned:
+            if "greedy" in planned.text:
+                held.release()
+                assert goes_on.wait(120)
+            return prepare(session, planned)
+
+        monkeypatch.setattr(here.server.hub, "prepare", slowly)
+        for n in range(20):
+            greedy.say({"type": "subscribe", "id": f"q{n}", "sql": f"SELECT id AS greedy_{n} FROM t"})
+        assert held.acquire(timeout=60)
+        try:
+            assert here.db.query("SELECT id AS modest FROM t", live=True, timeout=60).state == "ready"
+        finally:
+            goes_on.set()
+        for _ in range(20):
+            greedy.hear("ready")
+
+
 def test_a_large_result_is_encoded_by_another_thread_than_the_hubs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
 from headwater.gateway.web.allowance import Allowance
 from headwater.gateway.web.outbox import Bodies, Data, Outbox
-from headwater.gateway.web.threads import Together, Workers
+from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX, Together, Workers
 from headwater.gateway.web.wide_queries import WideQueries
 from headwater.model.emission import Emission, Result
 from headwater.model.errors import HeadwaterError
@@ -126,6 +126,7 @@ class Socket:
         self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
         self._under_way = 0
+        self._preparing = asyncio.Semaphore(PREPARED_AT_ONCE_MAX)
 
     async def run(self) -> None:
         """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
@@ -217,7 +218,8 @@ class Socket:
                 if unknown is None:
                     return
                 await self._shared.wide.admit(self._address, len(unknown.template.outputs))
-                planned = await self._shared.workers.slowly(self._server.hub.prepare, self.session, unknown)
+                async with self._preparing:
+                    planned = await self._shared.workers.prepare(self._server.hub.prepare, self.session, unknown)
             raise HeadwaterError("the query's tables changed while it was set up, again and again", hint="try again")
         except Exception as error:
             self._forget(subscribe.id)

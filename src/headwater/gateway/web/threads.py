@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from headwater.runtime.switch_interval import yielding
 
-_QUICK_THREADS, _SLOW_THREADS = 8, 4
+_QUICK_THREADS, _SLOW_THREADS, _PREPARING_THREADS = 8, 4, 8
+PREPARED_AT_ONCE_MAX = 2  # new queries of one socket: others have the rest of the threads
 TOGETHER_MAX = 32  # subscriptions at once: a commit waits for no more in the log
 _REST = 0.5  # of the time that those before took: so much of the machine is left to others
 
@@ -26,6 +27,7 @@ class Workers:
     def __init__(self) -> None:
         self._quick = ThreadPoolExecutor(_QUICK_THREADS, "headwater-quick")
         self._slow = ThreadPoolExecutor(_SLOW_THREADS, "headwater-slow")
+        self._preparing = ThreadPoolExecutor(_PREPARING_THREADS, "headwater-preparing")
 
     async def quickly(self, call: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
@@ -33,8 +35,12 @@ class Workers:
     async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._slow, _beside_others, call, *arguments)
 
+    async def prepare(self, call: Callable[..., T], *arguments: object) -> T:
+        """As `slowly`, for what may wait for the database's other users: it delays nobody's results."""
+        return await asyncio.get_running_loop().run_in_executor(self._preparing, _beside_others, call, *arguments)
+
     def close(self) -> None:
-        for threads in (self._quick, self._slow):
+        for threads in (self._quick, self._slow, self._preparing):
             threads.shutdown(wait=False, cancel_futures=True)
 
 
