@@ -11,6 +11,8 @@ import pytest
 
 import headwater
 from headwater.gateway.explain import explain_at
+from tests.support.followed import database_with
+from tests.support.postgres import VERSIONS, Servers
 
 GOLDEN = Path(__file__).parent / "golden" / "analyzed.txt"
 QUERIES = (
@@ -56,3 +58,15 @@ def test_a_live_database_tells_it_too(url: str, tmp_path: Path) -> None:
     with headwater.connect(url, runner="inline", data_dir=tmp_path / "data") as db:
         assert "[40 rows]" in db.explain(QUERIES[0], analyze=True)
         assert "[40 rows]" not in db.explain(QUERIES[0])
+
+
+@pytest.mark.parametrize("name", ["orders", '"Odd name"', "sales.orders"])
+def test_a_table_of_any_schema_of_postgresql_is_measured(name: str, servers: Servers) -> None:
+    """One outside of public was said not to exist."""
+    create = f"""
+    CREATE SCHEMA sales;
+    CREATE TABLE {name} (id int PRIMARY KEY, price numeric(9, 2), at timestamptz, tags text[]);
+    INSERT INTO {name} SELECT n, n / 4.0, now(), ARRAY['a'] FROM generate_series(1, 40) n
+    """
+    with database_with(servers[VERSIONS[-1]], [create]) as url:
+        assert "[40 rows]" in explain_at(url, f"SELECT id, price, at, tags FROM {name} WHERE id > 3", analyze=True)
