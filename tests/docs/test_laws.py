@@ -20,7 +20,7 @@ WORDS = {
     "Relation",
     "Derived",
     "Answer",
-    "Wholistic",
+    "Requery",
     "Arrangement",
     "Source",
     "Log",

@@ -13,7 +13,7 @@ from headwater.demo.shop import Size
 from headwater.dialects.sqlite.functions import known
 from tests.docs.pages import code_words, page, table_rows
 
-SECTIONS = {"Followed incrementally": "incremental", "Asked by key": "selective", "Asked again": "wholistic"}
+SECTIONS = {"Followed incrementally": "incremental", "Asked by key": "selective", "Asked again": "requery"}
 
 
 def _examples(section: str) -> list[str]:

@@ -114,7 +114,7 @@ def test_an_answer_is_told_to_its_own_query_and_no_others(tmp_path: Path, window
 QUERIES = ("SELECT id FROM t", "SELECT id, max(id) OVER () AS most FROM t")
 
 
-@pytest.mark.parametrize("sql", QUERIES, ids=["incremental", "wholistic"])
+@pytest.mark.parametrize("sql", QUERIES, ids=["incremental", "requery"])
 @pytest.mark.parametrize("way", WAYS)
 def test_who_waits_for_a_position_that_changes_nothing_hears_of_it(tmp_path: Path, way: str, sql: str) -> None:
     """Without a heartbeat: only the wish can bring it."""

@@ -23,7 +23,7 @@ STRATEGIES = {
     "SELECT id, v FROM {t}": "incremental",
     "SELECT v, count(*) AS n FROM {t} GROUP BY v": "incremental",
     "SELECT id, {quote} AS q FROM {t}": "selective",
-    "SELECT id, rank() OVER (ORDER BY v, id) AS r FROM {t}": "wholistic",
+    "SELECT id, rank() OVER (ORDER BY v, id) AS r FROM {t}": "requery",
     "SELECT a.id, a.v, p.v AS w FROM {t} a LEFT JOIN partner p ON p.id = a.id": "incremental",
 }
 _REBUILT = "CREATE TABLE made ({}); INSERT INTO made SELECT {} FROM t; DROP TABLE t; ALTER TABLE made RENAME TO t"

@@ -129,7 +129,7 @@ QUERIES = {
     ),
     "incremental, top": "SELECT o.id, o.total FROM (SELECT * FROM orders ORDER BY total DESC, id LIMIT 7) o",
     "selective": "SELECT id, {slow} AS told FROM orders WHERE customer < 9",
-    "wholistic": "SELECT id, row_number() OVER (ORDER BY total, id) AS place FROM orders WHERE customer < 5",
+    "requery": "SELECT id, row_number() OVER (ORDER BY total, id) AS place FROM orders WHERE customer < 5",
 }
 
 

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 QUERIES = {
     "incremental": "SELECT id, n FROM t WHERE n > 10",
     "selective": "SELECT id, json_quote(n) AS shown FROM t WHERE json_array(n) <> '[3]'",
-    "wholistic": "SELECT id, n, row_number() OVER (ORDER BY n, id) AS place FROM t",
+    "requery": "SELECT id, n, row_number() OVER (ORDER BY n, id) AS place FROM t",
 }
 
 

@@ -41,8 +41,8 @@ QUERIES = {
     "SELECT a.id, a.bal, n.name FROM acct a JOIN branch n ON n.id = a.b": "incremental",
     "SELECT id, {quote} AS q FROM acct": "selective",
     "SELECT a.id, n.name, {quote} AS q FROM acct a LEFT JOIN branch n ON n.id = a.b": "selective",
-    "SELECT id, rank() OVER (ORDER BY bal DESC, id) AS r FROM acct": "wholistic",
-    "SELECT id, sum(bal) OVER (PARTITION BY b) AS s FROM acct": "wholistic",
+    "SELECT id, rank() OVER (ORDER BY bal DESC, id) AS r FROM acct": "requery",
+    "SELECT id, sum(bal) OVER (PARTITION BY b) AS s FROM acct": "requery",
 }
 SCHEMA = (
     "CREATE TABLE acct (id INTEGER PRIMARY KEY, b INTEGER, bal INTEGER)",

@@ -152,7 +152,7 @@ def test_it_goes_on_after_a_restart(url: str, tmp_path: Path) -> None:
 def test_a_change_that_does_not_matter_asks_nothing(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with place("embedded", tmp_path, url=url) as here:
         live = here.db.query("SELECT id, total, rank() OVER (ORDER BY id) AS place FROM orders WHERE id = 1", live=True)
-        assert live.strategy == "wholistic"
+        assert live.strategy == "requery"
         asked: list[str] = []
         source = here.server.pipeline.source
         query = source.query
@@ -192,5 +192,5 @@ def test_refusals_teach(url: str, tmp_path: Path) -> None:
         with pytest.raises(HeadwaterError, match="REPLICA IDENTITY FULL"):
             db.query("SELECT n FROM bare", live=True)
         text = db.explain("SELECT id, rank() OVER (ORDER BY total) AS place FROM orders")
-        assert "wholistic" in text
+        assert "requery" in text
         assert "orders" in text

@@ -19,7 +19,7 @@ QUERIES = {
     "SELECT id, day, v FROM log": "incremental",
     "SELECT count(*) AS n, sum(v) AS s FROM log": "incremental",
     "SELECT id, quote_literal(v) AS q FROM log": "selective",
-    "SELECT id, row_number() OVER (ORDER BY id, day) AS r FROM log": "wholistic",
+    "SELECT id, row_number() OVER (ORDER BY id, day) AS r FROM log": "requery",
 }
 _MADE = (
     "CREATE TABLE log (id int, day int, v int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",

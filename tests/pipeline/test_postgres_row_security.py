@@ -21,7 +21,7 @@ from tests.support.postgres import VERSIONS, Servers
 NOTES = {
     "incremental": "SELECT id, body FROM notes",
     "selective": "SELECT id, quote_literal(body) AS body FROM notes",
-    "wholistic": "SELECT id, body, rank() OVER (ORDER BY id) AS r FROM notes",
+    "requery": "SELECT id, body, rank() OVER (ORDER BY id) AS r FROM notes",
 }
 ROLE = "headwater_bound"
 _FORCED = "ALTER TABLE notes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"

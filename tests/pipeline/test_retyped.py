@@ -93,10 +93,10 @@ def test_every_strategy_goes_on_in_the_same_subscription(file: File, way: str) -
     with opened(file, way) as db:
         early = lives(db)
         strategies = {early[sql].strategy for sql in WHOLE} | {early[sql].strategy for sql in RELATIONS}
-        assert strategies == {"wholistic", "incremental"}
+        assert strategies == {"requery", "incremental"}
         file.write("INSERT INTO t VALUES (3, 'text', 1)")
         file.agree(early)
-        assert early[RELATIONS[0]].resyncs == 1 and early[RELATIONS[0]].strategy == "wholistic"
+        assert early[RELATIONS[0]].resyncs == 1 and early[RELATIONS[0]].strategy == "requery"
         assert all(early[sql].resyncs == 0 for sql in (*FOLLOWED, *SELECTIVE, *WHOLE))
         file.write("INSERT INTO t VALUES (4, 4, 2); UPDATE t SET a = 1.5 WHERE id = 1; INSERT INTO u VALUES (4, 4)")
         late = lives(db)

@@ -73,5 +73,5 @@ def test_rows_stand_where_postgresql_puts_them(db: headwater.Database) -> None:
 def test_an_order_that_only_postgresql_knows_is_asked_of_it(db: headwater.Database) -> None:
     for order in OTHERS:
         live = db.query(SQL.format(order), live=True)
-        assert live.strategy == "wholistic", order
+        assert live.strategy == "requery", order
         live.abort(forget=True)

@@ -93,7 +93,7 @@ def test_others_follow_writes_beside_endless_questions_which_end_with_their_clie
         endless = [other.query(origin.endless(number), live=True, timeout=0.1) for number in range(5)]
         eventually(lambda: origin.is_busy(here))
         lives = [here.db.query(sql, live=True) for sql in (_QUICK, _KEYED[origin.kind])]
-        assert [live.strategy for live in lives] == ["wholistic", "selective"]
+        assert [live.strategy for live in lives] == ["requery", "selective"]
         for number in range(5):
             position = here.write(f"INSERT INTO quiet VALUES ({number})")
             assert all(live.wait(position) and len(live.rows) == number + 1 for live in lives)

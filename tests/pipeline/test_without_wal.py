@@ -19,7 +19,7 @@ QUERIES = {
     "SELECT id, n FROM {t}": "incremental",
     "SELECT n, count(*) AS c FROM {t} GROUP BY n": "incremental",
     "SELECT id, json_quote(n) AS q FROM {t}": "selective",
-    "SELECT id, rank() OVER (ORDER BY n, id) AS r FROM {t}": "wholistic",
+    "SELECT id, rank() OVER (ORDER BY n, id) AS r FROM {t}": "requery",
 }
 
 

@@ -117,7 +117,7 @@ def _first(recording: Recording, here: Place, pick: random.Random) -> None:
         recording.write(here, *_random(pick, pick.choice((1, 1, 2, 4))))
     recording.subscribe(here, queries[1::2])
     recording.subscribe(here, SELECTIVE, "selective")
-    recording.subscribe(here, REQUERIED, "wholistic")
+    recording.subscribe(here, REQUERIED, "requery")
     recording.write(here, *plain("INSERT INTO wide SELECT n, repeat('y', 300), n FROM generate_series(6, 60) n"))
     recording.write(here, *plain("UPDATE wide SET amount = amount + 1 WHERE id < 40"))
     recording.write(

@@ -81,7 +81,7 @@ def _first(recording: Recording, here: Place, pick: random.Random) -> None:
     for _ in range(TRANSACTIONS):
         recording.write(here, *_random(pick, pick.choice((1, 1, 2, 5, 12))))
     recording.subscribe(here, SELECTIVE, "selective")
-    recording.subscribe(here, REQUERIED, "wholistic")
+    recording.subscribe(here, REQUERIED, "requery")
     recording.subscribe(here, BY_RANGE)  # a second time: each is a snapshot
     recording.write(here, *_random(pick, 3))
     recording.write(here, *plain(f"INSERT INTO big VALUES (4, 1, {_LEAST}), (5, 2, {2**62}), (6, 2, {2**62})"))

@@ -48,7 +48,7 @@ def test_a_query_is_not_called_right_before_its_rows_are_there() -> None:
     """The cells had reached the position before it was answered; between the word that it was and the next of them,
     `position` and `wait` spoke of rows that were still to be applied."""
     desk = Desk()
-    desk.a.opened(("n",), "wholistic")
+    desk.a.opened(("n",), "requery")
     desk.session.progress(20)
     desk.change("a", 2, 20, 3)
     desk.session.ready("a", 20)

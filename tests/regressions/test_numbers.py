@@ -67,7 +67,7 @@ def test_a_value_that_only_looks_different_is_told(servers: Servers, tmp_path: P
             for live in lives:
                 assert live.wait(opened.position())
                 assert [repr(row) for row in live.rows] == ["{'n': Decimal('1.00'), 'f': -0.0}"], live.strategy
-    assert [live.strategy for live in lives] == ["incremental", "incremental", "wholistic"]
+    assert [live.strategy for live in lives] == ["incremental", "incremental", "requery"]
 
 
 _LOOKING = (

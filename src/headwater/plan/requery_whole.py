@@ -17,12 +17,12 @@ from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
 from headwater.plan.requery_by_key import Selection
 from headwater.plan.strategy import ASKED as ASKED
-from headwater.plan.strategy import SELECTIVE, WHOLISTIC
+from headwater.plan.strategy import REQUERY, SELECTIVE
 from headwater.plan.template import Instance, Template
 from headwater.sql.ir.expr import Const, OrderKey, Output
 
 _HOW = {
-    WHOLISTIC: "the origin is asked again, and its answer compared with the one before",
+    REQUERY: "the origin is asked again, and its answer compared with the one before",
     SELECTIVE: "the origin is asked again for the rows that a change may have made",
 }
 
@@ -47,7 +47,7 @@ class Requeried:
 
     @property
     def strategy(self) -> str:
-        return WHOLISTIC if self.selection is None else SELECTIVE
+        return REQUERY if self.selection is None else SELECTIVE
 
     @property
     def asked(self) -> str:
@@ -56,7 +56,7 @@ class Requeried:
 
     @property
     def effective(self) -> str:
-        """The query as it is answered. Ties of a wholistic one fall as the origin lets them fall."""
+        """The query as it is answered. Ties of one that is asked for the whole fall as the origin lets them fall."""
         return self.sql if self.selection is None else self.selection.effective
 
     @property

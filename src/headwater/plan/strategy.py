@@ -1,4 +1,4 @@
 """The names of the strategies by which a query is kept current."""
 
-SELECTIVE, WHOLISTIC = "selective", "wholistic"
-ASKED = (SELECTIVE, WHOLISTIC)  # the strategies whose results are the origin's answers
+SELECTIVE, REQUERY = "selective", "requery"
+ASKED = (SELECTIVE, REQUERY)  # the strategies whose results are the answers of the source
