@@ -63,13 +63,13 @@ def test_a_commit_moves_the_sessions_it_concerns_and_no_others(tmp_path: Path, s
         planned = works.pipeline.plan("SELECT n FROM t WHERE id = ?", [number])
         works.hub.subscribe(works.hub.open(sink), "q", planned)
     works.run()
-    works.hub.sessions_moved, rounds = 0, 0
+    works.hub._alignment.sessions_moved, rounds = 0, 0
     before = [len(sink.positions) for sink in sinks]
     for n in range(COMMITS):
         works.write(f"INSERT OR REPLACE INTO t VALUES (1, {n})")
         works.run()
         rounds += 2  # the one eager session there is, moves in each round
-    assert works.hub.sessions_moved == COMMITS + rounds
+    assert works.hub._alignment.sessions_moved == COMMITS + rounds
     told = [len(sink.positions) - count for sink, count in zip(sinks, before, strict=True)]
     assert told == [COMMITS if number == 1 else 0 for number in range(sessions)]
     assert len(sinks[1].emissions) == 1 + COMMITS
@@ -148,7 +148,7 @@ def test_a_wish_outlives_the_connection(tmp_path: Path) -> None:
 
 def test_what_all_have_left_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows, histories, slots and leases, and the room that they took."""
-    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.0)
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 0.0)
     works = Works(tmp_path, limits=NO_HEARTBEAT)
     works.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
     session = works.hub.open(Heard())
@@ -158,14 +158,14 @@ def test_what_all_have_left_is_let_go(tmp_path: Path, monkeypatch: pytest.Monkey
     works.run()
     works.write("INSERT INTO t SELECT value, value FROM json_each('[1, 2, 3, 4, 5]')")
     works.run()
-    flow, budget = works.cells[0]._dataflow, works.hub._budget
+    flow, budget = works.cells[0]._dataflow, works.hub._windows.budget
     [live] = flow._state.active.values()
     assert len(flow._state.windows) == len(live.instances.window_slots) == 200 and budget.bytes_held > 0
     works.hub.close(session)
     works.run()
     works.run()
     assert budget.bytes_held == 0 and not budget._held
-    assert not works.hub._windows and not works.hub._by_instance and not works.hub._idle._heap
+    assert not works.hub._windows.held and not works.hub._windows.subscribed and not works.hub._windows.idle._heap
     assert not flow._state.windows and not works.cells[0]._leases.before(10**9)
     assert len(live.instances.window_slots.records) == len(live.instances.group_slots.records) == 1
     works.close()

@@ -17,7 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import headwater
-from headwater.gateway.web.outbox import Outbox
+from headwater.gateway.web.outbox import SocketOutbox
 from headwater.gateway.web.serve import listen
 from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
@@ -176,7 +176,7 @@ def test_a_peer_that_vanishes_while_it_subscribes_leaves_nothing_behind(here: Pl
             for id in range(20):
                 speaker.say({"type": "subscribe", "id": str(id), "sql": f"SELECT id FROM t WHERE n = {id + 20 * n}"})
     eventually(lambda: here.server.hub.subscriptions == 1)
-    eventually(lambda: len(here.server.hub._sessions) == 2)
+    eventually(lambda: len(here.server.hub._sessions.all) == 2)
     other.lives()
 
 
@@ -254,14 +254,14 @@ def _much(is_enough: Callable[[], bool]) -> Iterator[int]:
 
 
 def test_who_reads_too_slowly_is_sent_a_fresh_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    floods: list[Outbox] = []
-    flood = Outbox._flood
+    floods: list[SocketOutbox] = []
+    flood = SocketOutbox._flood
 
-    def flooded(outbox: Outbox) -> None:
+    def flooded(outbox: SocketOutbox) -> None:
         floods.append(outbox)
         flood(outbox)
 
-    monkeypatch.setattr(Outbox, "_flood", flooded)
+    monkeypatch.setattr(SocketOutbox, "_flood", flooded)
     limits = {"outbox_resyncs_max": 1_000_000, "heartbeat_ms": 5_000}
     with narrow(tmp_path, **limits) as here, neighbour(here) as other, raw(here) as speaker:
         speaker.say({"type": "subscribe", "id": "a", "sql": "SELECT id, body FROM t ORDER BY id"})
@@ -292,7 +292,7 @@ def test_who_is_too_slow_once_too_often_is_let_go_with_the_reason(
 
 def test_a_flooded_outbox_keeps_what_nothing_makes_up_for() -> None:
     async def flood() -> None:
-        outbox = Outbox(asyncio.get_running_loop(), bytes_max=100)
+        outbox = SocketOutbox(asyncio.get_running_loop(), bytes_max=100)
         outbox.put(b"r" * 500, renewable=True)
         assert outbox.flooded_at is None, "one message always fits"
         outbox.put(b"closed")

@@ -201,7 +201,7 @@ def test_only_the_query_that_the_database_does_not_answer_is_stale(
         raise SourceError("too many connections")
 
     with monkeypatch.context() as patch:
-        patch.setattr(here.server.pipeline._requery._source, "query", refuse)
+        patch.setattr(here.server.pipeline.source, "query", refuse)
         position = here.write("UPDATE t SET n = 30 - n")
         assert followed.wait(position)
         eventually(lambda: asked.state == "stale" and "too many connections" in (asked.reason or ""))

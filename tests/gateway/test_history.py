@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.gateway.hub.history import Budget, History, weight_of
+from headwater.gateway.hub.history import History, HistoryBudget, weight_of
 from headwater.model.emission import Diff, RowChange, Swap
 
 
@@ -12,7 +12,7 @@ def diff(seq: int, prev: int, text: str = "") -> Diff:
 
 def test_the_oldest_emissions_of_any_window_go_first() -> None:
     one, other = History(), History()
-    budget = Budget(4 * weight_of(diff(1, 0)))
+    budget = HistoryBudget(4 * weight_of(diff(1, 0)))
     for seq in range(1, 9):
         history = one if seq % 2 else other
         emission = diff(seq, max(seq - 2, 0))
@@ -28,7 +28,7 @@ def test_the_oldest_emissions_of_any_window_go_first() -> None:
 def test_a_window_that_is_gone_weighs_nothing() -> None:
     gone, stays = History(), History()
     one = weight_of(diff(1, 0))
-    budget = Budget(10 * one)
+    budget = HistoryBudget(10 * one)
     for seq in range(1, 5):
         for history in (gone, stays):
             history.add(diff(seq, seq - 1), 100)
@@ -45,7 +45,7 @@ def test_a_window_that_is_gone_weighs_nothing() -> None:
 
 
 def test_a_chain_that_began_anew_is_not_forgotten_for_the_old_ones_sake() -> None:
-    history, budget = History(), Budget(3 * weight_of(diff(1, 0)))
+    history, budget = History(), HistoryBudget(3 * weight_of(diff(1, 0)))
     for emission in (diff(1, 0), diff(2, 1), diff(9, 8), diff(10, 9)):
         history.add(emission, most=100)
         budget.add(history, emission)

@@ -11,12 +11,12 @@ import pytest
 
 from headwater.engine.emissions.reader import read_emissions
 from headwater.gateway.hub import hub
-from headwater.gateway.web import outbox, socket
+from headwater.gateway.web import outbox, socket_sink
 from headwater.gateway.web.connections import BoundedWebSocket
 from headwater.gateway.web.threads import TOGETHER_MAX, Queue
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.records import report
-from headwater.pipeline.records.control import Answer
+from headwater.pipeline.records.control import AnswerRecord
 from headwater.pipeline.requery.requery import LANES
 from headwater.plan.planner import Planned
 from headwater.protocol.emissions import encode_body
@@ -46,7 +46,7 @@ def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, m
 
         def noted(*planned: Planned, **options: Any) -> None:
             nonlocal last
-            batches.append((len(planned), cells._slowest >= last))
+            batches.append((len(planned), cells.cells.slowest >= last))
             subscribe(*planned, **options)
             last = pipeline.log_offset - 1
 
@@ -65,10 +65,10 @@ def test_a_commit_finds_few_answers_before_it_in_the_log(tmp_path: Path, monkeyp
     asked, go, settling, logged = 40, threading.Event(), list[int](), list[int]()
     with place("ws", tmp_path) as here, raw(here) as greedy:
         pipeline, reader = here.server.pipeline, here.server.hub
-        requery, reached, settle = pipeline._requery, pipeline.capture.reached, reader.settle
-        log = requery._log
+        refresh, reached, settle = pipeline._requery._refresh, pipeline.capture.reached, reader.settle
+        log = refresh._log
 
-        def noted(answer: Answer) -> int:
+        def noted(answer: AnswerRecord) -> int:
             logged.append(answer.instance)
             return log(answer)
 
@@ -76,14 +76,14 @@ def test_a_commit_finds_few_answers_before_it_in_the_log(tmp_path: Path, monkeyp
             settling.append(len(logged))
             settle()
 
-        monkeypatch.setattr(requery, "_logged", lambda position: go.wait(600) and reached(position))
-        monkeypatch.setattr(requery, "_log", noted)
+        monkeypatch.setattr(refresh, "_logged", lambda position: go.wait(600) and reached(position))
+        monkeypatch.setattr(refresh, "_log", noted)
         monkeypatch.setattr(pipeline, "settle", settled)
         here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
         for n in range(asked):
             sql = f"SELECT id, count(*) OVER () AS c{n} FROM t"
             greedy.say({"type": "subscribe", "id": f"q{n}", "sql": sql})
-        eventually(lambda: len(requery._asked) == asked)
+        eventually(lambda: len(pipeline._requery.windows.asked) == asked)
         with reader._lock:  # which keeps it from hearing of the cells
             go.set()
             eventually(lambda: len(settling) >= 2 * LANES)
@@ -152,7 +152,7 @@ def test_a_large_result_is_encoded_by_another_thread_than_the_hubs(
         return encode_body(emission)
 
     monkeypatch.setattr(outbox, "encode_body", noted)
-    monkeypatch.setattr(socket, "_MANY_VALUES", 10)
+    monkeypatch.setattr(socket_sink, "_MANY_VALUES", 10)
     with place("ws", tmp_path) as here, neighbour(here):
         here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
         here.write("INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11)")

@@ -293,7 +293,7 @@ def test_what_waits_for_a_cell_that_lags_is_bounded_and_made_up_for(
         fill(here, 100)
         quick, lagging = (of_cell(here, cell) for cell in (0, 1))
         lives = [here.db.query("SELECT n FROM t WHERE id = ?", id, live=True) for id in (quick, lagging)]
-        [session] = [one for one in here.server.hub._sessions if len(one.subscriptions) == 2]
+        [session] = [one for one in here.server.hub._sessions.all if len(one.subscriptions) == 2]
         gate.open.clear()
         for n in range(100):
             position = here.write(f"UPDATE t SET n = {-n} WHERE id IN ({quick}, {lagging})")
@@ -344,21 +344,21 @@ def test_who_is_further_behind_than_the_history_gets_a_fresh_result(tmp_path: Pa
 
 
 def test_a_window_nobody_looks_at_lingers_then_goes(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 1e6)
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 1e6)
     live = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     live.abort()
     again = here.db.query("SELECT id FROM t WHERE n = 1", live=True)
     assert records(here)[Kind.SUBSCRIBE] == 1, "it was still there"
-    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.05)
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 0.05)
     again.abort()
     eventually(lambda: records(here)[Kind.UNSUBSCRIBE] == 1)
-    assert here.server.hub._windows == {} and not here.server.hub._idle
+    assert here.server.hub._windows.held == {} and not here.server.hub._windows.idle
     assert values(here.db.query("SELECT id FROM t WHERE n = 1", live=True)) == [1]
     assert records(here)[Kind.SUBSCRIBE] == 2
 
 
 def test_many_windows_that_go_are_one_write_to_the_log(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.05)
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 0.05)
     writes: list[int] = []
     log = here.server.pipeline._log
     append_many = log.append_many

@@ -17,7 +17,8 @@ from headwater.log.segment import SegmentReader
 from headwater.model.emission import Result
 from headwater.model.errors import Fenced
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import EndEpoch, Tick, encode_control

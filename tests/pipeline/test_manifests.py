@@ -153,7 +153,7 @@ def test_the_position_outlives_the_frames(works: Works) -> None:
     grow(works, 0)
     position = works.pipeline.capture.position
     for _ in range(4):
-        works.pipeline._expire()
+        works.pipeline._templates.expire()
         works.run()
         works.cells[0].save()
         works.pipeline._retention.sweep()

@@ -1,4 +1,4 @@
-"""Plans that were learnt: whatever the text and the values, they are the plans that planning gives."""
+"""PlanCache that were learnt: whatever the text and the values, they are the plans that planning gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.model.errors import HeadwaterError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.pipeline.planning.plan_cache import Plans
+from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.plan.planner import Planned, plan
 from headwater.sql.syntax.parameters import Given
 from tests.support.fuzz import tries
@@ -152,7 +152,7 @@ def queries(draw: st.DrawFn) -> tuple[str, str, int]:
 @given(queries(), st.data())
 def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], data: st.DataObject) -> None:
     sql, style, count = query
-    plans = Plans(lambda text, params: plan(text, TABLES, params))
+    plans = PlanCache(lambda text, params: plan(text, TABLES, params))
     for _ in range(4):
         drawn = data.draw(st.lists(VALUES, min_size=count, max_size=count))
         params: Any = {f"p{n}": value for n, value in enumerate(drawn)} if style == ":" else drawn
@@ -167,7 +167,7 @@ def test_what_was_learnt_is_what_planning_gives(query: tuple[str, str, int], dat
 @given(st.sampled_from(POSTGRES_CONDITIONS), st.data())
 def test_so_it_is_on_postgres_where_a_column_takes_only_so_much(condition: str, data: st.DataObject) -> None:
     sql, count = with_placeholders(f"SELECT id, n FROM t WHERE {condition}", "$")
-    plans = Plans(lambda text, params: plan(text, POSTGRES, params))
+    plans = PlanCache(lambda text, params: plan(text, POSTGRES, params))
     for _ in range(4):
         params = data.draw(st.lists(WIDTHS, min_size=count, max_size=count))
         try:
@@ -198,7 +198,7 @@ def test_the_second_time_nothing_is_parsed(sql: str, first: Given, second: Given
         asked.append(text)
         return plan(text, TABLES, params)
 
-    plans = Plans(counted)
+    plans = PlanCache(counted)
     plans.plan(sql, first)
     learning = len(asked)
     assert plans.plan(sql, second) == plan(sql, TABLES, second)
@@ -225,14 +225,14 @@ def test_nor_is_it_for_a_uuid_or_a_moment(sql: str, first: Given, second: Given)
         asked.append(text)
         return plan(text, POSTGRES, params)
 
-    plans = Plans(counted)
+    plans = PlanCache(counted)
     plans.plan(sql, first)
     assert plans.plan(sql, second) == plan(sql, POSTGRES, second)
     assert len(asked) == 2
 
 
 def test_a_parameter_that_is_part_of_the_template_is_planned_every_time() -> None:
-    plans = Plans(lambda text, params: plan(text, TABLES, params))
+    plans = PlanCache(lambda text, params: plan(text, TABLES, params))
     for value in (1, 2, 3):
         assert plans.plan("SELECT id FROM t WHERE n > ?", [value]) == plan(
             "SELECT id FROM t WHERE n > ?", TABLES, [value]
@@ -241,7 +241,7 @@ def test_a_parameter_that_is_part_of_the_template_is_planned_every_time() -> Non
 
 @pytest.mark.slow
 def test_only_so_many_plans_are_kept() -> None:
-    plans = Plans(lambda text, params: plan("SELECT id FROM t", TABLES, params))
+    plans = PlanCache(lambda text, params: plan("SELECT id FROM t", TABLES, params))
     for n in range(5000):
         plans.plan(f"query {n}", [])
     assert len(plans._slots) == 4096

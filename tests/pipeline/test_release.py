@@ -34,7 +34,7 @@ STAYS = "SELECT id, v FROM u"
 
 @pytest.fixture(autouse=True)
 def _nothing_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.gateway.hub.hub._LINGER_S", 0.0)
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 0.0)
 
 
 @pytest.fixture(params=["1x1", "2x1"])
@@ -73,7 +73,7 @@ def shape(states: list[tuple[CheckpointContents, int]]) -> list[object]:
 def leave(here: Place, live: headwater.LiveResult, windows: int) -> None:
     """The last one to go; some time later what it needed goes too. Here each window has a template of its own."""
     live.abort()
-    eventually(lambda: len(here.server.hub._windows) == windows and _released(here) == windows)
+    eventually(lambda: len(here.server.hub._windows.held) == windows and _released(here) == windows)
 
 
 def _released(here: Place) -> int:

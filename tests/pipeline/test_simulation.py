@@ -193,7 +193,7 @@ class Simulation:
         self.works.now += self.chance.choice([1.0, 10.0, 100.0])
 
     def expire(self) -> None:
-        self.works.pipeline._expire()
+        self.works.pipeline._templates.expire()
 
 
 class Questions(Simulation):

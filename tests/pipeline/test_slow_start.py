@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import headwater.gateway.hub.hub
 import headwater.pipeline.pipeline
 from headwater.gateway.hub.hub import Hub
 from headwater.gateway.hub.window_cache import Resume
@@ -20,14 +19,15 @@ from headwater.gateway.server import Server
 from headwater.log.segment import SegmentReader
 from headwater.model.emission import Emission, Result
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.pace import Pace
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.report import Report, decode_report
 from headwater.pipeline.runners.inline import InlineRunner
 from headwater.pipeline.runners.patience import Patience
-from tests.support.byhand import Works
+from tests.support.byhand import HUB_CLOCKS, Works
 from tests.support.processes import eventually
 
 SQL = "SELECT id, n FROM t"
@@ -75,7 +75,7 @@ def test_who_resumes_after_a_slow_start_gets_what_was_missed(tmp_path: Path, mon
 
     started = InlineRunner.start
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late, time=time.time)
-    for module in (headwater.gateway.hub.hub, headwater.pipeline.pipeline):
+    for module in (*HUB_CLOCKS, headwater.pipeline.pipeline):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(InlineRunner, "start", slowly)
     second = Server(url, runner="inline", data_dir=data).start()
@@ -93,13 +93,13 @@ def test_who_resumes_after_a_slow_start_gets_what_was_missed(tmp_path: Path, mon
 
 def _rounds(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Counts what the hub's thread did: it has had the time to let go of what it takes for forgotten."""
-    counted, original, done = itertools.count(), hub._expire, [0]
+    counted, original, done = itertools.count(), hub._windows.expire, [0]
 
     def expire() -> None:
         original()
         done[0] = next(counted)
 
-    monkeypatch.setattr(hub, "_expire", expire)
+    monkeypatch.setattr(hub._windows, "expire", expire)
     return (done[0] for _ in itertools.count())
 
 

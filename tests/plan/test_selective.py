@@ -31,8 +31,8 @@ from headwater.model.emission import Diff, RowChange, State
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.pipeline.planning.strategy import explain_with
-from headwater.pipeline.requery.dirty_keys import Touched, Wanted
-from headwater.pipeline.requery.key_renames import Renames
+from headwater.pipeline.requery.dirty_keys import DirtyKeys, Wanted
+from headwater.pipeline.requery.key_renames import KeyRenames
 from headwater.plan.requery_by_key import Unmapped, selection_of
 from headwater.plan.requery_whole import touches
 from headwater.sources.sqlite.memory import MemorySource
@@ -107,7 +107,7 @@ class World:
         self.names = self.source.reads(sql, params).columns
         self.selection = selection_of(sql, self.tables, "sqlite", self.names)
         self.mask = self.source.reads(self.selection.whole, params).tables
-        self.touched, self.renames, self.after = Touched(100), Renames(100), self.source.position()
+        self.touched, self.renames, self.after = DirtyKeys(100), KeyRenames(100), self.source.position()
         self.outbox, self.state, self.told = Outbox(), State(), tuple[RowChange, ...]()
         self.window = Answers(self.outbox)
         self.window.subscribe(1, "t", self.ordered, keys_of(self.selection))

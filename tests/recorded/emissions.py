@@ -18,7 +18,7 @@ from headwater.engine.emissions.codec import decode
 from headwater.log.segment import SegmentReader
 from headwater.model.value import Type, field_type, from_array, held_in
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.control import Activate, Subscribe, decode_control
+from headwater.pipeline.records.control import Activate, SubscribeRecord, decode_control
 from headwater.pipeline.records.report import Report
 from tests.support.replay import reports
 
@@ -47,7 +47,7 @@ class Windows:
         match control:
             case Activate(template=template, sql=sql):
                 self._name(template, sql)
-            case Subscribe(template=template, instance=instance) as one if instance not in self.instances:
+            case SubscribeRecord(template=template, instance=instance) as one if instance not in self.instances:
                 name = self._name(template, "(asked of the source)")
                 self.instances[instance] = f"{name}/{len(self.instances) + 1}"
                 frame = "" if one.limit is None else f" limit {one.limit}"

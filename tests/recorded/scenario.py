@@ -88,7 +88,7 @@ def release(here: Place) -> None:
 
 def expire(here: Place) -> None:
     """What the boot before had subscribed to, and no client took up again, ends: by a tick."""
-    here.server.pipeline._expire()
+    here.server.pipeline._templates.expire()
 
 
 def expel(here: Place) -> None:

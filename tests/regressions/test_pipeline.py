@@ -13,8 +13,8 @@ from headwater.model.errors import LogError, UnsupportedQuery
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.pipeline.planning.plan_cache import Plans
-from headwater.pipeline.records.control import Control, Expel, Schema, Subscribe, encode_control
+from headwater.pipeline.planning.plan_cache import PlanCache
+from headwater.pipeline.records.control import Control, Expel, Schema, SubscribeRecord, encode_control
 from headwater.plan.planner import plan
 from tests.support.byhand import Works
 
@@ -110,7 +110,7 @@ def test_a_subscription_logged_after_its_table_went_is_closed(make: Make) -> Non
     instance = works.watched[id].planned.instance
     log = works.pipeline._log
     log.append(*encode_control(Schema("t", None, "the table t was dropped")))
-    log.append(*encode_control(Subscribe(instance.template, instance.id, (), None, 0, works.pipeline.boot)))
+    log.append(*encode_control(SubscribeRecord(instance.template, instance.id, (), None, 0, works.pipeline.boot)))
     works.run()
     assert works.watched[id].live.state == "closed"
     assert "dropped" in (works.watched[id].live.reason or "")
@@ -209,7 +209,7 @@ def test_a_window_of_an_earlier_life_is_asked_for_anew_before_its_lease_runs_out
     works.run()
     works.subscribe("SELECT id FROM t")
     works.run()
-    works.pipeline._expire()
+    works.pipeline._templates.expire()
     works.write("INSERT INTO t VALUES (1, 1)")
     works.run()
     works.check()
@@ -241,17 +241,17 @@ def test_a_window_nobody_asked_for_in_time_is_ended_in_its_cell(make: Make) -> N
     works.pipeline.subscribe(planned)
     works.run()
     assert works.cells[0]._dataflow._state.windows
-    for instance in list(works.hub._idle):
-        works.hub._idle.set(instance, 0.0)
+    for instance in list(works.hub._windows.idle):
+        works.hub._windows.idle.set(instance, 0.0)
     works.run()
     works.run()
-    assert not works.cells[0]._dataflow._state.windows and not works.hub._idle
+    assert not works.cells[0]._dataflow._state.windows and not works.hub._windows.idle
 
 
 def test_a_plan_that_is_known_takes_no_number_that_planning_refuses() -> None:
     """PostgreSQL refuses it as out of range; the plan was filled with it, and the query had no rows."""
     table = Table("t", (Column("id", Type.INTEGER, "integer", "C"),), ("id",), dialect="postgres")
-    plans = Plans(lambda sql, params: plan(sql, [table], params))
+    plans = PlanCache(lambda sql, params: plan(sql, [table], params))
     plans.plan("SELECT id FROM t WHERE id = $1", [1])
     with pytest.raises(UnsupportedQuery, match="3000000000"):
         plans.plan("SELECT id FROM t WHERE id = $1", [3_000_000_000])
@@ -265,14 +265,14 @@ def test_what_is_over_is_forgotten_before_anybody_can_read_of_it(make: Make, mon
     works.subscribe("SELECT id, row_number() OVER (ORDER BY id) AS place FROM t")
     works.run()
     pipeline, known = works.pipeline, []
-    append_many = pipeline._append_many
+    append_many = pipeline._controls.append_many
 
     def noting(controls: Iterable[Control]) -> None:
         given = list(controls)
-        known.append((len(given), dict(pipeline._catalog.templates), pipeline._requery.reading("t")))
+        known.append((len(given), dict(pipeline._catalog.templates), pipeline._requery.windows.reading("t")))
         append_many(given)
 
-    monkeypatch.setattr(pipeline, "_append_many", noting)
+    monkeypatch.setattr(pipeline._controls, "append_many", noting)
     works.write("DROP TABLE t")
     works.run()
     assert known == [(2, {}, [])]  # that of the table, and that of the window which the origin answers
@@ -285,13 +285,13 @@ def test_what_a_cell_cannot_get_past_is_forgotten_before_anybody_can_read_of_it(
     planned = works.watched[works.subscribe("SELECT id, n FROM t")].planned
     works.run()
     pipeline, known = works.pipeline, []
-    append = pipeline._append
+    append = pipeline._controls.append
 
     def noting(control: Control) -> int:
         known.append(dict(pipeline._catalog.templates))
         return append(control)
 
-    monkeypatch.setattr(pipeline, "_append", noting)
+    monkeypatch.setattr(pipeline._controls, "append", noting)
     pipeline._expel(Expel(0, pipeline.log_offset - 1, planned.template.id, "a mistake of ours"))
     assert known == [{}]
 
@@ -310,7 +310,7 @@ def test_a_table_that_ends_while_the_log_cannot_be_written_ends_later(
         raise LogError("no space left")
 
     with monkeypatch.context() as patched, pytest.raises(LogError):
-        patched.setattr(works.pipeline, "_append_many", full)
+        patched.setattr(works.pipeline._controls, "append_many", full)
         works.capture()
     works.run()
     assert {one.live.state for one in works.watched.values()} == {"closed"}
@@ -347,7 +347,7 @@ def test_an_answer_logged_behind_a_later_transaction_does_not_have_it_logged_twi
         works.capture()
 
     works.write("UPDATE t SET n = n + 100 WHERE id = 2")
-    works.pipeline._requery._logged = overtaken
+    works.pipeline._requery._refresh._logged = overtaken
     works.capture()
     works.ask()
     reached = works.pipeline.capture.position

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.pipeline.records.control import Answer as Answered
+from headwater.pipeline.records.control import AnswerRecord
 from headwater.plan.planner import Planned
 from headwater.sources.cancellation import Cancelled
 from headwater.sources.source import Answer
@@ -121,8 +121,8 @@ def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:
     id = works.subscribe(WHOLE)
     works.run()
     requery, planned = works.pipeline._requery, works.watched[id].planned
-    lock = requery._asked[planned.instance.id].logging = ToldLock()  # type: ignore[assignment]
-    log = requery._log
+    lock = requery.windows.asked[planned.instance.id].logging = ToldLock()  # type: ignore[assignment]
+    log = requery._refresh._log
 
     def leave_and_return() -> None:
         works.pipeline.unsubscribe(planned.instance.id)
@@ -134,13 +134,13 @@ def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:
 
     other = threading.Thread(target=leave_and_return, daemon=True)
 
-    def overtaken(answer: Answered) -> int:
-        requery._log = log
+    def overtaken(answer: AnswerRecord) -> int:
+        requery._refresh._log = log
         other.start()
         assert lock.is_awaited.wait(30)
         return log(answer)
 
-    requery._log = overtaken
+    requery._refresh._log = overtaken
     works.write("UPDATE t SET n = 5 WHERE id = 1")
     works.capture()
     works.ask()

@@ -12,15 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import headwater.gateway.hub.hub
 from headwater.client.live import LiveResult
 from headwater.client.session import ClientSession
+from headwater.gateway.hub import alignment, open_sessions, reader, windows
 from headwater.gateway.hub.hub import Hub
 from headwater.gateway.hub.session import Session
 from headwater.gateway.hub.window_cache import Resume
 from headwater.model.emission import Emission, Fields, Result
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.records.control import Expel
@@ -29,6 +30,8 @@ from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.requery_whole import ASKED
 from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.sqlite.memory import MemorySource
+
+HUB_CLOCKS = (alignment, open_sessions, reader, windows)  # the modules of the hub that read a clock
 
 
 class Hands:
@@ -77,10 +80,9 @@ class Works:
         self.pipeline = Pipeline(self.source, self.data_dir, Hands, grid=self._grid, limits=self.limits)
         self.resumed_at = self.pipeline.capture.position
         self.pipeline.capture.reached = self._reached  # type: ignore[method-assign]
-        self.pipeline._requery._logged = self._reached
-        self.pipeline._requery._logged_soon = lambda position, _: self._reached(position)
-        for table in list(self.pipeline._catalog.tables):
-            self.pipeline._recapture(table)
+        self.pipeline._requery._refresh._logged = self._reached
+        self.pipeline._requery._refresh._logged_soon = lambda position, _: self._reached(position)
+        self.pipeline._tables.recapture()
         self.hub = Hub(self.pipeline)
         self.hub.catch_up()
         self.cells = [self.cell(number) for number in range(self._grid.cells)]
@@ -135,7 +137,7 @@ class Works:
 
     def look(self) -> None:
         """The hub reads what the cells appended and hands it on."""
-        self.hub._round()
+        self.hub._reader.round()
 
     def run(self) -> None:
         """Until nothing moves any more."""
@@ -181,7 +183,7 @@ class Works:
 
     def reads(self, planned: Planned) -> frozenset[str]:
         """The tables that a query reads."""
-        asked = self.pipeline._requeried.get(planned.instance.id)
+        asked = self.pipeline._planner.requeried.get(planned.instance.id)
         return planned.template.tables if asked is None else frozenset(asked.mask)
 
     # — what is right
@@ -217,4 +219,5 @@ def check_chain(told: list[Emission]) -> None:
 
 def stop_the_clock(monkeypatch: Any, now: Callable[[], float]) -> None:
     """The hub's only clock is the test's."""
-    monkeypatch.setattr(headwater.gateway.hub.hub, "time", SimpleNamespace(monotonic=now, time=now))
+    for module in HUB_CLOCKS:
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=now, time=now))

@@ -12,7 +12,8 @@ from headwater.engine.emissions.codec import decode
 from headwater.log.record import Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.limits import DEFAULT, Limits
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.report import Report, decode_report

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
-from headwater.client.database import Database, Params, Writes
+from headwater.client.database import Database, OpenTransaction, Params
 from headwater.client.live import Callback, LiveResult, Observer, Phase
 from headwater.model.emission import Emission, Fields
 from headwater.model.union import Value
@@ -85,7 +85,7 @@ async def _drained(queue: asyncio.Queue[Emission | None], stop: Callable[[], Non
 class AsyncTransaction:
     """Several writes, one transaction. A thread of its own: a transaction belongs to the thread that began it."""
 
-    def __init__(self, transaction: AbstractContextManager[Writes]) -> None:
+    def __init__(self, transaction: AbstractContextManager[OpenTransaction]) -> None:
         self._transaction = transaction
         self._thread = ThreadPoolExecutor(1, "headwater-transaction")
 

@@ -20,7 +20,7 @@ from headwater.plan.strategy import ASKED
 Params = Sequence[Value] | Mapping[str, Value]
 
 
-class Writes(Protocol):
+class OpenTransaction(Protocol):
     """An open transaction at the origin. `position` is set by the commit."""
 
     position: int
@@ -118,7 +118,7 @@ class Database:
     def executemany(self, sql: str, rows: Iterable[Sequence[Value]]) -> int:
         return self._backend.executemany(sql, rows)
 
-    def transaction(self) -> AbstractContextManager[Writes]:
+    def transaction(self) -> AbstractContextManager[OpenTransaction]:
         """Several writes, one transaction; its `position` is set once it is committed."""
         return self._backend.transaction()
 

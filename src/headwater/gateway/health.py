@@ -20,7 +20,7 @@ _log = logging.getLogger("headwater.health")
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class PipelineHealth:
     """`failure` is None while all is well; `lag_ms` is how long ago the oldest change was committed that waits, or how
     long the database has been read without an end."""
 
@@ -47,7 +47,7 @@ class Monitor:
         if self._thread.is_alive():
             self._thread.join()
 
-    def look(self) -> Health:
+    def look(self) -> PipelineHealth:
         with self._lock:
             now, delivered = time.time(), self._hub.delivered
             oldest = self._pipeline.capture.backlog.oldest(delivered)
@@ -59,7 +59,7 @@ class Monitor:
             else:
                 self._until = None
             waits_ms = 0.0 if oldest is None else (now - oldest.committed_at) * 1000
-            return Health(failure, max(0.0, waits_ms, self._pipeline.capture.stalled_ms))
+            return PipelineHealth(failure, max(0.0, waits_ms, self._pipeline.capture.stalled_ms))
 
     def _failing(self) -> str | None:
         return self._pipeline.failure or first_failure((*self._hub.threads, self._thread))

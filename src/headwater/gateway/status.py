@@ -8,7 +8,7 @@ from collections import deque
 from importlib.metadata import version
 from typing import Any
 
-from headwater.gateway.hub.hub import CellProgress
+from headwater.gateway.hub.cell_progress import CellProgress
 from headwater.gateway.server import Server
 
 _SPAN_S = 5.0

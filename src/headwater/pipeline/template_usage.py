@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from headwater.plan.template import Instance
 
 
-class Living:
+class TemplateUsage:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._template: dict[int, str] = {}

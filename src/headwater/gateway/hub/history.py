@@ -47,7 +47,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Budget:
+class HistoryBudget:
     """All histories together: when they weigh too much, the oldest emissions of any window go first."""
 
     bytes_max: int

@@ -21,7 +21,7 @@ _PAUSE_S_MAX = 5.0
 _log = logging.getLogger("headwater.hub")
 
 
-class Renewing:
+class Resubscriber:
     """`subscribe` asks for windows, and blocks while their tables are read; `refused` is told of one that is not to be
     had, and why."""
 
@@ -37,7 +37,7 @@ class Renewing:
         self._lost: dict[int, Planned] = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        self.thread = VitalThread("headwater-renewing", self._run)
+        self.thread = VitalThread("headwater-resubscribe", self._run)
 
     def start(self) -> None:
         self.thread.start()
@@ -49,7 +49,7 @@ class Renewing:
             self._stop.set()
             self._changed.notify()
 
-    def renew(self, planned: Planned) -> None:
+    def add(self, planned: Planned) -> None:
         with self._changed:
             self._lost[planned.instance.id] = planned
             self._changed.notify()

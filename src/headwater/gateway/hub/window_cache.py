@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headwater.gateway.hub.history import Budget, History
+from headwater.gateway.hub.history import History, HistoryBudget
 from headwater.model.emission import Emission, Result, State, apply
 from headwater.model.errors import Resync
 
@@ -22,7 +22,7 @@ class Resume:
 
 
 @dataclass(slots=True)
-class Window:
+class WindowCache:
     """`state` is None until the cell has sent a result; `reason` says why it has none just now, if it failed.
 
     What was not `asked` for in this life may end in the cell at any time: of that only the history is kept. An end of
@@ -44,7 +44,7 @@ class Window:
             self.asked, self.asked_at = True, tx
         return before
 
-    def take(self, emission: Emission, history_most: int, budget: Budget) -> bool:
+    def take(self, emission: Emission, history_most: int, budget: HistoryBudget) -> bool:
         """Folds an emission in; True when it is news to subscribers. Raises `Resync` where it does not follow."""
         if isinstance(emission, Result):
             return self._replace(emission)

@@ -45,7 +45,7 @@ class Sent:
     renewable: bool
 
 
-class Outbox:
+class SocketOutbox:
     """Messages on their way to one socket, bounded in bytes; filled by any thread, emptied by the event loop.
 
     At the limit it is *flooded*: what a fresh result makes up for is dropped, and goes on being dropped until `renew`.

@@ -11,11 +11,9 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
-from weakref import WeakValueDictionary
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -23,104 +21,40 @@ from headwater.gateway.hub.session import Joining
 from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
 from headwater.gateway.web.allowance import Allowance
-from headwater.gateway.web.outbox import Bodies, Data, Outbox
-from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX, Together, Workers
-from headwater.gateway.web.wide_queries import WideQueries
-from headwater.model.emission import Emission, Result
+from headwater.gateway.web.gateway_state import GatewayState
+from headwater.gateway.web.outbox import Data, SocketOutbox
+from headwater.gateway.web.socket_sink import SocketSink
+from headwater.gateway.web.subscribe_batch import SubscribeRequest
+from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX
 from headwater.model.errors import HeadwaterError
-from headwater.model.limits import Limits
 from headwater.plan.planner import Planned
-from headwater.protocol.emissions import kind_of, with_id
 from headwater.protocol.messages import (
-    Closed,
-    Error,
-    Health,
     Message,
-    Progress,
-    Ready,
-    ResyncMessage,
     Subscribe,
     Subscribed,
     WireColumn,
-    encode_message,
 )
-from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, Share, error_message
+from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, error_message
 from headwater.protocol.values import from_wire
-from headwater.runtime.switch_interval import yielding
 
 _SLOW = 4408
 _PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
 _LONG_SQL = 4 << 10
 _TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
 _FAREWELL_S = 1.0
-_MANY_VALUES = 10_000  # of a result; encoding so many takes milliseconds
-_VALUE_BYTES = 8  # about as many on the wire
 _PATIENCE_HEARTBEATS = 10
 _log = logging.getLogger("headwater.socket")
 
 
-class SocketSink:
-    """The hub's sink of one socket. Messages gather until the progress that makes them count, then go out together."""
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        bodies: Bodies,
-        ended: Callable[[str], None],
-        subscribed: Callable[[str, Planned], Subscribed],
-    ) -> None:
-        self._outbox, self._bodies, self._ended, self._subscribed = outbox, bodies, ended, subscribed
-        self.is_quiet = True  # no progress since the last heartbeat
-
-    def emit(self, subscription: str, emission: Emission) -> None:
-        """A large result is encoded when it is sent: the hub's thread serves others, too."""
-        if isinstance(emission, Result) and (values := len(emission.rows) * len(emission.columns)) > _MANY_VALUES:
-            self._outbox.put(partial(self._encoded, subscription, emission), values * _VALUE_BYTES, renewable=True)
-        else:
-            self._outbox.put(self._encoded(subscription, emission), renewable=True)
-
-    def _encoded(self, subscription: str, emission: Emission) -> bytes:
-        return with_id(kind_of(emission), subscription, self._bodies.of(emission))
-
-    def ready(self, subscription: str, position: int) -> None:
-        self._outbox.put(encode_message(Ready(subscription, position)), renewable=True)
-
-    def replanned(self, subscription: str, planned: Planned) -> None:
-        self.send(self._subscribed(subscription, planned))
-
-    def resync(self, subscription: str, reason: str) -> None:
-        self.send(ResyncMessage(subscription, reason))
-
-    def failed(self, subscription: str, reason: str) -> None:
-        self.send(Error("window_error", reason, subscription))
-
-    def closed(self, subscription: str, reason: str) -> None:
-        self._ended(subscription)
-        self.send(Closed(subscription, reason))
-        self._outbox.ring()
-
-    def health(self, failure: str | None) -> None:
-        self.send(Health(failure))
-        self._outbox.ring()
-
-    def progress(self, position: int) -> None:
-        self.is_quiet = False
-        self._outbox.put(encode_message(Progress(position)), renewable=True)
-        self._outbox.ring()
-
-    def send(self, message: Message) -> None:
-        self._outbox.put(encode_message(message))
-
-
 class Socket:
-    def __init__(self, websocket: WebSocket, server: Server, shared: Shared) -> None:
+    def __init__(self, websocket: WebSocket, server: Server, shared: GatewayState) -> None:
         self._websocket, self._server, self._shared = websocket, server, shared
         self._limits = server.pipeline.limits
         self._address = websocket.client.host if websocket.client else ""
         share = shared.share_of(self._address, self._limits)
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
         self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
-        self._outbox = Outbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
+        self._outbox = SocketOutbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._sink = SocketSink(self._outbox, shared.bodies, self._ended, self._subscribed)
         self.session = server.hub.open(self._sink)
@@ -214,7 +148,7 @@ class Socket:
         try:
             planned = await self._planned(subscribe) if _is_long(subscribe) else None
             for _ in range(_PREPARED_MAX):
-                unknown = await self._shared.subscribing(self, Asked(self, subscribe, planned))
+                unknown = await self._shared.subscribing(self, SubscribeRequest(self, subscribe, planned))
                 if unknown is None:
                     return
                 await self._shared.wide.admit(self._address, len(unknown.template.outputs))
@@ -315,75 +249,9 @@ class Socket:
         return _PATIENCE_HEARTBEATS * self._limits.heartbeat_ms / 1000
 
 
-class Shared:
-    """What all sockets of a server have in common: encoded bodies, threads, and subscribing together."""
-
-    def __init__(self, server: Server) -> None:
-        self.bodies, self.workers = Bodies(), Workers()
-        self._server = server
-        self.explains = 0  # under way
-        self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
-        self.subscribing: Together[Asked, Planned | None] = Together(self.workers, partial(_subscribe_all, server))
-        self.planning: Together[tuple[Socket, Subscribe], Planned] = Together(self.workers, _plan_all, most=1)
-
-    @cached_property
-    def wide(self) -> WideQueries:
-        return WideQueries(self._server.pipeline.limits)
-
-    def share_of(self, address: str, limits: Limits) -> Share:
-        """What the sessions of one address hold together, as long as there is one."""
-        share = self._shares.get(address)
-        if share is None:
-            share = self._shares[address] = Share(limits.subscriptions_per_address_max)
-        return share
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a socket asked for, and its plan where that is known."""
-
-    socket: Socket
-    subscribe: Subscribe
-    planned: Planned | None = None
-
-
 def _is_long(subscribe: Subscribe) -> bool:
     """So long that planning it would hold up those who subscribe at the same time."""
     return len(subscribe.sql) > _LONG_SQL
-
-
-def _plan_all(asked: Sequence[tuple[Socket, Subscribe]]) -> list[Planned | Exception]:
-    """One at a time, of every socket in turn, and others go on meanwhile."""
-    with yielding():
-        return [socket.plan(subscribe) for socket, subscribe in asked]
-
-
-def _subscribe_all(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
-    """For each: nothing when it has joined, its plan when the template must be prepared first, or what was wrong. The
-    next come when the cells have taken these: so that a commit finds few of them before it in the log."""
-    with yielding():
-        outcomes = _joined(server, asked)
-        server.hub.settle()
-    return outcomes
-
-
-def _joined(server: Server, asked: Sequence[Asked]) -> list[Planned | Exception | None]:
-    outcomes: list[Planned | Exception | None] = [None] * len(asked)
-    joining: dict[int, Joining] = {}
-    for number, one in enumerate(asked):
-        socket, subscribe = one.socket, one.subscribe
-        try:
-            planned = one.planned or socket.plan(subscribe)
-            if server.pipeline.names(planned.template.id) is None:
-                outcomes[number] = planned
-            else:
-                planned = server.hub.prepare(socket.session, planned)
-                joining[number] = socket.joining(subscribe, planned)
-        except Exception as error:
-            outcomes[number] = error
-    for number, refused in zip(joining, server.hub.subscribe_all(list(joining.values())), strict=True):
-        outcomes[number] = refused
-    return outcomes
 
 
 async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:

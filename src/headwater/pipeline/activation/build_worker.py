@@ -14,7 +14,7 @@ import msgspec
 from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.model.errors import OverBudget
 from headwater.model.limits import Limits
-from headwater.pipeline.activation.offline_build import Side
+from headwater.pipeline.activation.offline_build import OfflineBuild
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, Built
 
@@ -24,7 +24,7 @@ _RECORDS_FEW = 64  # a cell takes so many in one short step
 _END = 1 << 62
 
 
-class Order(msgspec.Struct, frozen=True):
+class BuildOrder(msgspec.Struct, frozen=True):
     """Build this template for these of so many query partitions, beginning with the rows as they are before `here`."""
 
     root: str
@@ -35,11 +35,12 @@ class Order(msgspec.Struct, frozen=True):
     limits: Limits
 
 
-def build(order: Order, directory: Path) -> tuple[Built, ...]:
+def build(order: BuildOrder, directory: Path) -> tuple[Built, ...]:
     """Large runs are written first, then what was logged meanwhile is taken, until that is little."""
     layout = Layout(Path(order.root))
     sides = {
-        q: Side.begun(order.activate, layout, (q, order.queries), order.limits, order.here) for q in order.partitions
+        q: OfflineBuild.begun(order.activate, layout, (q, order.queries), order.limits, order.here)
+        for q in order.partitions
     }
     built = _saved(sides, directory)
     for _ in range(_ROUNDS_MAX):
@@ -50,12 +51,12 @@ def build(order: Order, directory: Path) -> tuple[Built, ...]:
     return built
 
 
-def _saved(sides: dict[int, Side], directory: Path) -> tuple[Built, ...]:
+def _saved(sides: dict[int, OfflineBuild], directory: Path) -> tuple[Built, ...]:
     return tuple(side.save(q, directory) for q, side in sides.items())
 
 
 def main(directory: Path) -> None:
-    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
+    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=BuildOrder)
     memory_bytes = order.limits.build_memory_bytes_max
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     try:

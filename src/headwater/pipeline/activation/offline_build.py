@@ -21,13 +21,13 @@ from headwater.model.limits import Limits
 from headwater.pipeline.activation.hydration import rows_at
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, Built, Schema, decode_control
-from headwater.pipeline.records.frame_buffer import Pending
+from headwater.pipeline.records.frame_buffer import FrameBuffer
 from headwater.plan.planner import template_from_sql
 
 Partition = tuple[int, int]
 
 
-class Side:
+class OfflineBuild:
     """`applied` is the last log offset whose effect is in `flow`."""
 
     def __init__(self, flow: Dataflow, layout: Layout, limits: Limits, applied: int) -> None:
@@ -51,7 +51,7 @@ class Side:
 
     def follow(self, before: int) -> int:
         """Takes what was logged since, up to `before`. How many records that were."""
-        pending, first = Pending(), self.applied
+        pending, first = FrameBuffer(), self.applied
         with SegmentReader(self._layout.log, self.applied + 1) as reader:
             while (left := before - reader.offset) > 0:
                 records = reader.poll(min(left, self._limits.step_records_max), self._limits.step_bytes_max)
@@ -61,7 +61,7 @@ class Side:
                 self.applied = pending.applied(records[-1].offset)
         return self.applied - first
 
-    def _take(self, records: Iterable[Record], pending: Pending) -> None:
+    def _take(self, records: Iterable[Record], pending: FrameBuffer) -> None:
         for record in records:
             if record.kind is Kind.FRAME:
                 for frame in pending.complete(record, self.flow.tables):

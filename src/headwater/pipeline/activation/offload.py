@@ -37,7 +37,7 @@ _ROW_BYTES = 16  # hardly a row has fewer: so many of them are not even tried he
 _log = logging.getLogger("headwater.beside")
 
 
-class Beside:
+class Offload:
     """Safe to use from several threads."""
 
     def __init__(self, layout: Layout, queries: int, limits: Limits) -> None:
@@ -66,11 +66,11 @@ class Beside:
         }
         large = tuple(table for table, hydration in found.items() if hydration is None)
         if large and address is not None:
-            found.update(self._read(read_worker.Order(address, large, since), progress))
+            found.update(self._read(read_worker.ReadOrder(address, large, since), progress))
         for table, hydration in found.items():
             yield hydration or hydrate(source, table, directory, since, progress)
 
-    def _read(self, order: read_worker.Order, progress: Progress) -> dict[str, Hydration]:
+    def _read(self, order: read_worker.ReadOrder, progress: Progress) -> dict[str, Hydration]:
         """Nothing where it did not work out."""
         with self._errand("read", order) as directory:
             self._run("read_worker", directory, None, progress)
@@ -89,7 +89,7 @@ class Beside:
         if self._bytes(activate) < limits.build_bytes_min and pairs < limits.build_pairs_min:
             return ()
         root = str(self._layout.root.resolve())
-        order = build_worker.Order(root, activate, partitions, self._queries, here, _generous(limits))
+        order = build_worker.BuildOrder(root, activate, partitions, self._queries, here, _generous(limits))
         with self._errand("built", order) as directory:
             self._run("build_worker", directory, limits.build_ms_max / 1000)
             if (directory / build_worker.REFUSED).exists():
@@ -109,7 +109,7 @@ class Beside:
         return sum((self._layout.hydration / file).stat().st_size for file in activate.files)
 
     @contextmanager
-    def _errand(self, what: str, order: read_worker.Order | build_worker.Order) -> Iterator[Path]:
+    def _errand(self, what: str, order: read_worker.ReadOrder | build_worker.BuildOrder) -> Iterator[Path]:
         """A directory with the order in it. What goes wrong in the block ends it, and nothing is left."""
         directory = self._layout.hydration / f"{what}-{secrets.token_hex(8)}"
         try:

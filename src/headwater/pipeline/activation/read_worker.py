@@ -16,7 +16,7 @@ from headwater.sources import open_source
 ORDER, READ = "order", "read"
 
 
-class Order(msgspec.Struct, frozen=True):
+class ReadOrder(msgspec.Struct, frozen=True):
     """Read these tables of the source with this address. The log stood at `since` before."""
 
     address: str
@@ -24,7 +24,7 @@ class Order(msgspec.Struct, frozen=True):
     since: int
 
 
-def read(order: Order, directory: Path) -> tuple[Hydration, ...]:
+def read(order: ReadOrder, directory: Path) -> tuple[Hydration, ...]:
     source = open_source(order.address)
     try:
         return tuple(hydrate(source, table, directory, order.since, _say) for table in order.tables)
@@ -37,5 +37,5 @@ def _say(table: str, rows: int) -> None:
 
 
 def main(directory: Path) -> None:
-    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=Order)
+    order = msgspec.msgpack.decode(read_checked(directory / ORDER), type=ReadOrder)
     write_checked(directory / READ, msgspec.msgpack.encode(read(order, directory)))

@@ -7,6 +7,9 @@ reason, and the cell goes on for everybody else. The count lies in a file: a Spa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
 from headwater.fs.atomic_write import read_checked, write_checked
@@ -33,6 +36,17 @@ def count(layout: Layout, cell: int, error: Poisoned) -> None:
     failures = before.failures + 1 if before is not None and again else 1
     failures = FAILURES_MAX if error.certain else failures
     write_checked(layout.poison(cell), msgspec.msgpack.encode(_Count(expel, failures)))
+
+
+@contextmanager
+def placed(applied: int, *, certain: bool = True) -> Iterator[None]:
+    """Whoever counts failures must know where in the log they happened, and whether work over budget could be done
+    in smaller steps."""
+    try:
+        yield
+    except Poisoned as error:
+        error.after, error.certain = applied, certain and error.over_budget
+        raise
 
 
 def verdict(layout: Layout, cell: int) -> Expel | None:

@@ -33,7 +33,7 @@ _UUID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class ParameterSlots:
     """A plan, and for each value of its instance the parameter that fills it, or those that fill a list; none where the
     text itself does."""
 
@@ -56,12 +56,12 @@ class Slots:
         return replace(self.planned, instance=Instance(id, made.template, values, limit, offset))
 
 
-class Plans:
+class PlanCache:
     """Safe to use from several threads. Forget everything when a table changes."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._slots: dict[tuple[str, Shape], Slots | None] = {}
+        self._slots: dict[tuple[str, Shape], ParameterSlots | None] = {}
 
     def forget(self) -> None:
         self._slots = {}
@@ -78,7 +78,11 @@ class Plans:
         return (found.filled(given) if found is not None else None) or self._plan(sql, params)
 
     def _learn(
-        self, slots: dict[tuple[str, Shape], Slots | None], known: tuple[str, Shape], params: Given, given: Named
+        self,
+        slots: dict[tuple[str, Shape], ParameterSlots | None],
+        known: tuple[str, Shape],
+        params: Given,
+        given: Named,
     ) -> Planned:
         """Into the slots it was asked with: if they were forgotten meanwhile, so is this."""
         planned = self._plan(known[0], params)
@@ -88,11 +92,11 @@ class Plans:
         slots[known] = learnt if learnt is not None and learnt.filled(given) == planned else None
         return planned
 
-    def _probed(self, planned: Planned, sql: str, params: Given, given: Named) -> Slots | None:
+    def _probed(self, planned: Planned, sql: str, params: Given, given: Named) -> ParameterSlots | None:
         """Of a text without parameters there is nothing to find out."""
         if not given:
             values: tuple[Slot, ...] = (None,) * len(planned.instance.values)
-            return Slots(planned, values, None, None)
+            return ParameterSlots(planned, values, None, None)
         probes: Any = {name: _probe(number, value) for number, (name, value) in enumerate(given.items())}
         try:
             planned = self._plan(sql, probes if isinstance(params, Mapping) else list(probes.values()))
@@ -104,7 +108,7 @@ class Plans:
         }
         made = planned.instance
         limit, offset = (slot.get((type(number), number)) for number in (made.limit, made.offset))
-        slots = Slots(planned, tuple(_slots(value, slot) for value in made.values), limit, offset)
+        slots = ParameterSlots(planned, tuple(_slots(value, slot) for value in made.values), limit, offset)
         each = (one for found in slots.values for one in (found if isinstance(found, tuple) else (found,)))
         return slots if {*each, limit, offset} >= set(given) else None
 

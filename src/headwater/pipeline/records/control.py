@@ -13,7 +13,7 @@ from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 
 
-class Capture(msgspec.Struct, frozen=True):
+class CaptureRecord(msgspec.Struct, frozen=True):
     """From here on the table's changes are in the log."""
 
     table: Table
@@ -75,7 +75,7 @@ class Activate(msgspec.Struct, frozen=True):
         return max((one.position for one in self.tables if one.files), default=None)
 
 
-class Subscribe(msgspec.Struct, frozen=True):
+class SubscribeRecord(msgspec.Struct, frozen=True):
     """A row of `params`. For an instance that exists it asks for a snapshot. `boot` is the lease it lives under."""
 
     template: str
@@ -84,12 +84,12 @@ class Subscribe(msgspec.Struct, frozen=True):
     limit: int | None
     offset: int
     boot: int
-    answered: bool = False  # the origin answers it: see Answer
+    answered: bool = False  # the origin answers it: see AnswerRecord
     ordered: bool = False  # of an answered one
     keys: Keys | None = None  # of an answered one whose rows have them
 
 
-class Unsubscribe(msgspec.Struct, frozen=True):
+class UnsubscribeRecord(msgspec.Struct, frozen=True):
     """With a reason, its subscribers are told that it is over; or, where the changes it was made of were `lost`, that
     it must begin anew."""
 
@@ -98,7 +98,7 @@ class Unsubscribe(msgspec.Struct, frozen=True):
     lost: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AnswerRecord(msgspec.Struct, frozen=True):
     """What the origin said to the query of an instance at a source position that the log has reached.
 
     With `parts` it was asked for these alone: places of columns that are not shown, and values of them. `renamed` are
@@ -150,13 +150,24 @@ class Expel(msgspec.Struct, frozen=True):
     over_budget: bool = False
 
 
-Control = Capture | Activate | Subscribe | Unsubscribe | Answer | Schema | Tick | Release | EndEpoch | Expel
+Control = (
+    CaptureRecord
+    | Activate
+    | SubscribeRecord
+    | UnsubscribeRecord
+    | AnswerRecord
+    | Schema
+    | Tick
+    | Release
+    | EndEpoch
+    | Expel
+)
 _BY_KIND: dict[Kind, type[Any]] = {
-    Kind.CAPTURE: Capture,
+    Kind.CAPTURE: CaptureRecord,
     Kind.ACTIVATE: Activate,
-    Kind.SUBSCRIBE: Subscribe,
-    Kind.UNSUBSCRIBE: Unsubscribe,
-    Kind.ANSWER: Answer,
+    Kind.SUBSCRIBE: SubscribeRecord,
+    Kind.UNSUBSCRIBE: UnsubscribeRecord,
+    Kind.ANSWER: AnswerRecord,
     Kind.SCHEMA: Schema,
     Kind.TICK: Tick,
     Kind.RELEASE: Release,
@@ -176,9 +187,9 @@ def encode_control(control: Control) -> tuple[Kind, bytes]:
 def _storable(control: Control) -> Control:
     """With values as msgpack holds them without loss."""
     match control:
-        case Subscribe(values=values):
+        case SubscribeRecord(values=values):
             return msgspec.structs.replace(control, values=tuple(storable(values)))
-        case Answer(rows=rows, parts=parts):
+        case AnswerRecord(rows=rows, parts=parts):
             asked = parts and tuple((places, tuple(map(tuple, storable_rows(values)))) for places, values in parts)
             return msgspec.structs.replace(control, rows=tuple(map(tuple, storable_rows(rows))), parts=asked)
         case _:
@@ -198,4 +209,4 @@ def decode_control(record: Record) -> Control:
 
 def position_of(control: Control) -> int | None:
     """The source position that the log had reached when this was logged, where the record tells."""
-    return control.position if isinstance(control, Activate | Answer) else None
+    return control.position if isinstance(control, Activate | AnswerRecord) else None

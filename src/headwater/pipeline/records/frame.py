@@ -86,14 +86,14 @@ class _SectionHeader(msgspec.Struct, array_like=True, frozen=True):
     renames: tuple[int, int] | None
 
 
-class _Header(msgspec.Struct, array_like=True, frozen=True):
+class _FrameHeader(msgspec.Struct, array_like=True, frozen=True):
     positions: tuple[int, ...]
     part: tuple[int, bool] | None
     sections: tuple[_SectionHeader, ...]
 
 
 _encode_header = msgspec.msgpack.Encoder().encode
-_decode_header = msgspec.msgpack.Decoder(_Header).decode
+_decode_header = msgspec.msgpack.Decoder(_FrameHeader).decode
 
 
 def encode_frames(
@@ -193,7 +193,7 @@ def _pieces(items: Sequence[Any], excess: float) -> list[Sequence[Any]]:
 
 
 def _sealed(transactions: Sequence[Transaction], part: tuple[int, bool] | None, body: _Body) -> Sequence[Piece]:
-    header = _encode_header(_Header(tuple(one.position for one in transactions), part, tuple(body.sections)))
+    header = _encode_header(_FrameHeader(tuple(one.position for one in transactions), part, tuple(body.sections)))
     return (_PREFIX.pack(_MAGIC, len(header)), header, _padding(_PREFIX.size + len(header)), *body.chunks)
 
 
@@ -317,7 +317,7 @@ def _padding(length: int) -> bytes:
 # Decoding
 
 
-def _open(payload: bytes) -> tuple[_Header, pa.Buffer]:
+def _open(payload: bytes) -> tuple[_FrameHeader, pa.Buffer]:
     try:
         magic, length = _PREFIX.unpack_from(payload)
         if magic != _MAGIC:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from headwater.model.change import Change
 from headwater.model.schema import Table
-from headwater.pipeline.requery.dirty_keys import Touched
-from headwater.pipeline.requery.key_renames import Renames
+from headwater.pipeline.requery.dirty_keys import DirtyKeys
+from headwater.pipeline.requery.key_renames import KeyRenames
 from headwater.plan.requery_by_key import Unmapped
 from headwater.plan.requery_whole import Requeried, touches
 from headwater.sources.cancellation import Cancellation
@@ -24,8 +24,8 @@ class AskedWindow:
     """
 
     query: Requeried
-    touched: Touched
-    renames: Renames
+    touched: DirtyKeys
+    renames: KeyRenames
     client: int = 0
     dirty: bool = True
     asking: bool = False

@@ -10,7 +10,7 @@ from headwater.model.value import Row
 Wanted = dict[int, list[Row]]
 
 
-class Touched:
+class DirtyKeys:
     """Values to ask for, each with the first and the last position that touched it since it was answered."""
 
     def __init__(self, keys_max: int) -> None:

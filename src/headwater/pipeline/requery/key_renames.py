@@ -14,7 +14,7 @@ from headwater.model.schema import Table
 from headwater.model.value import Row
 
 
-class Renames:
+class KeyRenames:
     """Changes of keys, and the ends of rows that had been given one, in commit order."""
 
     def __init__(self, keys_max: int) -> None:

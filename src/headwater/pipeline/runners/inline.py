@@ -9,7 +9,8 @@ from functools import partial
 
 from headwater.model.errors import Corrupt, Fenced, Poisoned
 from headwater.pipeline.cell import expulsion
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.records.control import Expel
 from headwater.pipeline.runners.runner import Job
 from headwater.runtime.vital_thread import VitalThread

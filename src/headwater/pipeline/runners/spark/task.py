@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from headwater.fs.permissions import open_to_write
 from headwater.model.errors import Fenced, Poisoned
-from headwater.pipeline.cell.cell import Cell, CellConfig
+from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.expulsion import count
 from headwater.pipeline.runners.runner import Job
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from headwater.gateway.hub import resubscribe
-from headwater.gateway.hub.resubscribe import Renewing
+from headwater.gateway.hub.resubscribe import Resubscriber
 from headwater.model.errors import HeadwaterError, SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
@@ -38,8 +38,8 @@ class Desk:
         if self.answers:
             raise self.answers.pop(0)
 
-    def running(self) -> Renewing:
-        return Renewing(
+    def running(self) -> Resubscriber:
+        return Resubscriber(
             self.subscribe,
             lambda: self.is_reachable,
             lambda _: self.wanted,
@@ -48,12 +48,12 @@ class Desk:
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Desk], Renewing]]:
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Desk], Resubscriber]]:
     monkeypatch.setattr(resubscribe, "_PAUSE_S", 0.001)
     monkeypatch.setattr(resubscribe, "_PAUSE_S_MAX", 0.001)
-    started: list[Renewing] = []
+    started: list[Resubscriber] = []
 
-    def start(desk: Desk) -> Renewing:
+    def start(desk: Desk) -> Resubscriber:
         started.append(desk.running())
         started[-1].start()
         return started[-1]
@@ -72,51 +72,51 @@ def test_those_of_one_template_are_asked_for_together() -> None:
     desk = Desk()
     here = desk.running()
     for sql in (ONE, OTHER, TWO):
-        here.renew(_planned(sql))
+        here.add(_planned(sql))
     here.start()
     eventually(lambda: len(desk.asked) == 2)
     here.stop()
     assert sorted(map(len, desk.asked)) == [1, 2]
 
 
-def test_it_waits_for_an_origin_that_cannot_be_reached(start: Callable[[Desk], Renewing]) -> None:
+def test_it_waits_for_an_origin_that_cannot_be_reached(start: Callable[[Desk], Resubscriber]) -> None:
     desk = Desk([SourceError("could not be reached")] * 50, is_reachable=False)
-    start(desk).renew(_planned(ONE))
+    start(desk).add(_planned(ONE))
     eventually(lambda: len(desk.asked) == 51)
     assert desk.refused == []
 
 
-def test_what_an_origin_that_answers_refuses_again_and_again_is_refused(start: Callable[[Desk], Renewing]) -> None:
+def test_what_an_origin_that_answers_refuses_again_and_again_is_refused(start: Callable[[Desk], Resubscriber]) -> None:
     desk = Desk([SourceError("no such table")] * 50)
-    start(desk).renew(_planned(ONE))
+    start(desk).add(_planned(ONE))
     eventually(lambda: desk.refused)
     assert desk.refused == ["no such table"]
     assert 1 < len(desk.asked) < 50
 
 
-def test_a_query_that_is_wrong_by_now_is_refused_at_once(start: Callable[[Desk], Renewing]) -> None:
+def test_a_query_that_is_wrong_by_now_is_refused_at_once(start: Callable[[Desk], Resubscriber]) -> None:
     desk = Desk([SqlError("column n does not exist", sql=ONE)])
-    start(desk).renew(_planned(ONE))
+    start(desk).add(_planned(ONE))
     eventually(lambda: desk.refused)
     assert len(desk.asked) == 1
 
 
-def test_nobody_waits_any_more(start: Callable[[Desk], Renewing]) -> None:
+def test_nobody_waits_any_more(start: Callable[[Desk], Resubscriber]) -> None:
     desk = Desk([SourceError("could not be reached")] * 1_000_000, is_reachable=False)
     here = start(desk)
-    here.renew(_planned(ONE))
+    here.add(_planned(ONE))
     eventually(lambda: len(desk.asked) > 2)
     desk.wanted = False
     desk.answers.clear()
     asked = len(desk.asked)
-    here.renew(_planned(OTHER))
+    here.add(_planned(OTHER))
     eventually(lambda: not here._lost)
     assert len(desk.asked) <= asked + 1
 
 
-def test_a_loss_that_is_not_over_is_waited_for(start: Callable[[Desk], Renewing]) -> None:
+def test_a_loss_that_is_not_over_is_waited_for(start: Callable[[Desk], Resubscriber]) -> None:
     """Where capture was slow to begin anew, who asked four times was told of the slot, and never of the table."""
     desk = Desk([*[ChangesLost("the slot was dropped")] * 20, *[SourceError("no table 't'")] * 20])
-    start(desk).renew(_planned(ONE))
+    start(desk).add(_planned(ONE))
     eventually(lambda: desk.refused)
     assert desk.refused == ["no table 't'"]

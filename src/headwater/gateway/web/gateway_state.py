@@ -1,0 +1,41 @@
+"""What all sockets of a gateway have in common. It belongs to the thread of the event loop."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from weakref import WeakValueDictionary
+
+from headwater.gateway.server import Server
+from headwater.gateway.web.outbox import Bodies
+from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all, subscribe_all
+from headwater.gateway.web.threads import Together, Workers
+from headwater.gateway.web.wide_queries import WideQueries
+from headwater.model.limits import Limits
+from headwater.plan.planner import Planned
+from headwater.protocol.messages import Subscribe
+from headwater.protocol.session import Share
+
+
+class GatewayState:
+    """What all sockets of a server have in common: encoded bodies, threads, and subscribing together."""
+
+    def __init__(self, server: Server) -> None:
+        self.bodies, self.workers = Bodies(), Workers()
+        self._server = server
+        self.explains = 0  # under way
+        self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
+        self.subscribing: Together[SubscribeRequest, Planned | None] = Together(
+            self.workers, partial(subscribe_all, server)
+        )
+        self.planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(self.workers, plan_all, most=1)
+
+    @cached_property
+    def wide(self) -> WideQueries:
+        return WideQueries(self._server.pipeline.limits)
+
+    def share_of(self, address: str, limits: Limits) -> Share:
+        """What the sessions of one address hold together, as long as there is one."""
+        share = self._shares.get(address)
+        if share is None:
+            share = self._shares[address] = Share(limits.subscriptions_per_address_max)
+        return share

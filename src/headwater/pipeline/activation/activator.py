@@ -1,0 +1,142 @@
+"""Activation: a template becomes known to the cells, with the rows that its tables have; once.
+
+It runs in the thread of whoever subscribes, while the capture and the cells go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from headwater.engine.operators.join.pair_bound import pairs_at_most
+from headwater.engine.windows.partition import home_of
+from headwater.model.errors import SourceError, SqlError
+from headwater.model.schema import Table
+from headwater.pipeline.activation.captured_tables import CapturedTables
+from headwater.pipeline.activation.hydration import Progress
+from headwater.pipeline.activation.offload import Offload
+from headwater.pipeline.activation.turns import Turns
+from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known
+from headwater.pipeline.records.control import Activate, Hydration
+from headwater.pipeline.records.control_log import ControlLog
+from headwater.plan.planner import Planned, effective_sql, template_from_sql
+from headwater.plan.template import Template
+from headwater.sources.source import Source
+
+_log = logging.getLogger("headwater.pipeline")
+
+
+class Outdated(SourceError):
+    """A plan was made for tables that have other columns or types by now."""
+
+
+class CaptureProgress(Protocol):
+    """What an activation needs of the capture."""
+
+    lock: threading.Lock
+
+    def reached(self, position: int) -> None:
+        """Returns once everything up to the position is in the log."""
+
+
+@dataclass(slots=True, eq=False)
+class Activator:
+    """`queries` is how many partitions of queries there are; `save` writes the catalog to its file; `kept` is told what
+    an activation reads, so that it is not cleared away."""
+
+    source: Source
+    catalog: Catalog
+    log: ControlLog
+    capture: CaptureProgress
+    tables: CapturedTables
+    offload: Offload
+    turns: Turns
+    queries: int
+    save: Callable[[], None]
+    kept: Callable[[int, int, Iterable[str]], None]
+    progress: Progress
+
+    def activate(self, planned: Planned) -> None:
+        """By whoever has the turn of its table: captures its tables, has the source prepare its query, reads its rows,
+        logs it."""
+        template = planned.template
+        tables = [self.tables.captured(table) for table in sorted(template.tables)]
+        self.source.prepare(effective_sql(template, planned.instance))
+        since = self.log.next_offset
+        self.turns.reads(template.table, since)
+        self._activated(template, self._hydrated(template, tables, since))
+
+    def _activated(self, template: Template, activate: Activate) -> None:
+        """Logs the activation, once all that its rows hold is logged: what comes after it is not in them.
+
+        Under capture's lock: a table that changes its shape is logged before or after.
+        """
+        if activate.position is not None:
+            self.capture.reached(activate.position)
+            pairs = _pairs_at_most(template, activate)
+            built = self.offload.built(activate, self._partitions(template), self.log.next_offset, pairs)
+            activate = msgspec.structs.replace(activate, built=built)
+        tables = dict(self.catalog.tables)
+        fits = still_fits(template, tables)  # which takes a while for a long text: not under the lock
+        with self.capture.lock:
+            if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
+                fits = still_fits(template, self.catalog.tables)
+            if not fits:
+                raise Outdated(
+                    f"expected {', '.join(sorted(template.tables))} to stay as they were while they were read, "
+                    "found a change of columns",
+                    hint="subscribe again",
+                )
+            self.kept(self.log.append(activate), activate.since, activate.kept)
+            rows = sum(one.rows for one in activate.tables)
+            _log.debug("activated template %s: %d rows read, built %d times", template.id, rows, len(activate.built))
+            arranged = self._arranged(template)
+            self.catalog.arranged.add(arranged)
+            names = tuple(output.name for output in template.outputs)
+            self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged)
+        self.save()
+
+    def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
+        if self._is_arranged(template):
+            return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
+        names = [table.name for table in tables]
+        read = self.offload.hydrated(self.source, names, since, self.progress)
+        return Activate(template.id, template.sql, tuple(read))
+
+    def _is_arranged(self, template: Template) -> bool:
+        """The cells have the rows by these keys; those of a relation they can arrange anew by any."""
+        wanted = self._arranged(template)
+        return any(
+            one.name == wanted.name
+            and (one.keys == wanted.keys or template.relation is not None)
+            and one.home in (None, wanted.home)
+            for one in self.catalog.arranged
+        )
+
+    def _arranged(self, template: Template) -> Arranged:
+        home = None if template.keys else home_of(template, self.queries)
+        return Arranged(template.table, template.keys, home)
+
+    def _partitions(self, template: Template) -> tuple[int, ...]:
+        """Those whose cells keep something of it."""
+        return tuple(range(self.queries)) if template.keys else (home_of(template, self.queries),)
+
+
+def _pairs_at_most(template: Template, activate: Activate) -> int:
+    """That a relation's joins may have to compare, by the rows that were read."""
+    if template.relation is None:
+        return 0
+    return pairs_at_most(template.relation, {one.table.name: one.rows for one in activate.tables})
+
+
+def still_fits(template: Template, tables: Mapping[str, Table]) -> bool:
+    """Whether its query comes to the same template with the tables as they are now."""
+    try:
+        return template_from_sql(template.sql, dict(tables)).id == template.id
+    except SqlError:
+        return False

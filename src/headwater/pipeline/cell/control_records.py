@@ -1,0 +1,198 @@
+"""What each control record of the log does to a cell: its tables, templates, windows and leases.
+
+It appends nothing: what comes of a record is emitted with the step that it is part of.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.dataflow_state import Rows
+from headwater.engine.emissions.index import Ending, Entry
+from headwater.engine.step import blaming
+from headwater.engine.windows.partition import home
+from headwater.log.record import Kind, Record, tx_of
+from headwater.model.errors import Corrupt
+from headwater.model.schema import Table
+from headwater.pipeline.activation.hydration import rows_at
+from headwater.pipeline.activation.offline_build import OfflineBuild, taken_over
+from headwater.pipeline.cell.config import CellConfig
+from headwater.pipeline.cell.expulsion import placed
+from headwater.pipeline.cell.leases import Leases
+from headwater.pipeline.cell.positions import StepPositions
+from headwater.pipeline.records.control import (
+    Activate,
+    AnswerRecord,
+    CaptureRecord,
+    EndEpoch,
+    Expel,
+    Release,
+    Schema,
+    SubscribeRecord,
+    Tick,
+    UnsubscribeRecord,
+    decode_control,
+)
+from headwater.plan.planner import template_from_sql
+from headwater.plan.template import Instance, Template
+
+_GONE = "its table was changed or dropped while the query was set up: subscribe again"
+_log = logging.getLogger("headwater.cell")
+
+
+class ControlRecords:
+    """`ended_boot` is the last boot whose end was read, `ends` how many windows have ended. `banned` are the templates
+    that were just expelled, and why."""
+
+    def __init__(
+        self,
+        config: CellConfig,
+        dataflow: Dataflow,
+        leases: Leases,
+        positions: StepPositions,
+        ended_boot: int,
+    ) -> None:
+        self._config, self._dataflow, self._leases, self._positions = config, dataflow, leases, positions
+        self._applied = 0  # before the step that a record is part of
+        self.ended_boot, self.ends = ended_boot, 0
+        self.banned: dict[str, str] = {}
+        self._refused: list[Entry] = []
+
+    def take_refused(self) -> list[Entry]:
+        """The ends of windows that never began."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def apply(self, record: Record, applied: int) -> None:
+        """One record of the step that begins after log offset `applied`."""
+        self._applied = applied
+        self._positions.control(record.offset)
+        _log.debug("cell %d reads %s at offset %d", self._config.number, record.kind.name, record.offset)
+        if record.kind in (Kind.REPORT, Kind.LEASE, Kind.SNAPSHOT, Kind.DIFFS):
+            return
+        match decode_control(record):
+            case CaptureRecord(table):
+                self._define(table)
+            case Activate() as activate:
+                self._activate(activate, record.offset)
+            case SubscribeRecord() as subscribe:
+                self._subscribe(subscribe, record.offset)
+            case UnsubscribeRecord(instance, reason, lost):
+                self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
+                self._end(instance)
+            case AnswerRecord(instance, position, rows, parts, renamed):
+                self._positions.answer(record.offset, position)
+                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts, renamed)
+            case Schema() as schema:
+                self._reshape(schema, tx_of(record.offset, 0))
+            case Tick(boot):
+                self._expire(boot)
+            case Release(template):
+                self._release(template)
+            case EndEpoch(boot):
+                self.ended_boot = boot
+            case Expel():
+                pass  # read when the cell was made: it counts at an earlier record
+            case never:
+                assert_never(never)
+
+    def _define(self, table: Table) -> None:
+        if table.name not in self._dataflow.tables:
+            self._dataflow.define(table)
+
+    def _reshape(self, schema: Schema, tx: int) -> None:
+        """Relations that cannot follow a table's new types begin again, planned with these."""
+        if schema.after is None:
+            self._dataflow.drop(schema.table, tx, schema.reason, _ending(schema.lost))
+            return
+        for relation in self._dataflow.reshaped(schema.after):
+            self._dataflow.drop(relation, tx, schema.reason, "lost")
+        self._dataflow.define(schema.after)
+
+    def _activate(self, activate: Activate, here: int) -> None:
+        for hydration in activate.tables:
+            self._define(hydration.table)
+        template = template_from_sql(activate.sql, self._dataflow.tables)
+        if self._dataflow.knows(template.id):
+            return
+        if template.id in self.banned:
+            return
+        with placed(self._applied), blaming(template.id):
+            side = self._built(activate, template, here) if self._dataflow.needs_rows(template) else None
+            if side is not None:
+                self._dataflow.adopt(template, side)
+            else:
+                self._dataflow.activate(template, self._rows(activate, template, here))
+
+    def _rows(self, activate: Activate, template: Template, here: int) -> Rows | None:
+        if not self._dataflow.needs_rows(template):
+            return None
+        return rows_at(self._config.layout, activate, self._dataflow.tables, here)
+
+    def _built(self, activate: Activate, template: Template, here: int) -> Dataflow | None:
+        """What was built beside us, taken to this record. None where it does not fit the tables as we know them, or
+        cannot be read: then there are the rows."""
+        layout, partition = self._config.layout, self._dataflow.partition
+        built = activate.built_for(partition[0])
+        if built is None:
+            return None
+        try:
+            side = OfflineBuild.loaded(built, layout, self._config.limits, partition, self._dataflow.counters)
+            if any(side.flow.tables[name] != self._dataflow.tables[name] for name in template.tables):
+                return None
+            taken_over(built, layout, layout.state(self._config.number))
+        except Corrupt as error:
+            _log.error("%s is built anew: %s", template.id, error)
+            return None
+        side.follow(here)
+        return side.flow
+
+    def _subscribe(self, subscribe: SubscribeRecord, offset: int) -> None:
+        if subscribe.answered:
+            self._answered(subscribe)
+            return
+        if not self._dataflow.knows(subscribe.template):
+            self._refuse(subscribe, offset)
+            return
+        instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
+        with placed(self._applied), blaming(instance.template):
+            subscribed = self._dataflow.subscribe(instance, tx_of(offset, 0))
+        if subscribed:
+            self._leases.grant(instance.id, subscribe.boot)
+            self._positions.ask(instance.id)
+
+    def _answered(self, subscribe: SubscribeRecord) -> None:
+        if home(subscribe.template, self._config.grid.queries) == self._config.grid.partition(self._config.number)[0]:
+            window = subscribe.template, subscribe.ordered, subscribe.keys
+            self._dataflow.answers.subscribe(subscribe.instance, *window)
+            self._leases.grant(subscribe.instance, subscribe.boot)
+            known = self._dataflow.answers.answered_at(subscribe.instance)
+            self._positions.ask(subscribe.instance, known)
+
+    def _refuse(self, subscribe: SubscribeRecord, offset: int) -> None:
+        """Its table went away between the asking and this record. No cell owns it: the first one answers."""
+        banned = self.banned.get(subscribe.template)
+        if self._config.number == 0 or banned is not None:
+            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, banned or _GONE)
+            self._refused.append(entry)
+
+    def _expire(self, boot: int) -> None:
+        for instance in self._leases.before(boot):
+            self._end(instance)
+
+    def _release(self, template: str) -> None:
+        for instance in self._dataflow.release(template):
+            self._leases.end(instance)
+
+    def _end(self, instance: int) -> None:
+        self.ends += 1
+        self._leases.end(instance)
+        self._dataflow.unsubscribe(instance)
+        self._dataflow.answers.unsubscribe(instance)
+
+
+def _ending(lost: bool) -> Ending:
+    """How a window ends: for good, or to begin anew."""
+    return "lost" if lost else "closed"

@@ -1,0 +1,117 @@
+"""From the text of a query to a plan, with the tables as they are now; and what the source is asked, where it answers.
+
+It starts nothing: a plan becomes live when it is subscribed to.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from headwater.model.errors import SourceError, SqlError
+from headwater.model.schema import Table
+from headwater.pipeline.activation.activator import Outdated, still_fits
+from headwater.pipeline.capture import Capture
+from headwater.pipeline.data_dir.catalog import Catalog
+from headwater.pipeline.planning.plan_cache import PlanCache
+from headwater.pipeline.planning.strategy import explain_with, plan_followed, plan_with, relearned
+from headwater.plan.planner import Planned, effective_sql
+from headwater.plan.requery_whole import ASKED, Requeried
+from headwater.sources.source import Source
+from headwater.sql.syntax.parameters import Given
+
+_log = logging.getLogger("headwater.pipeline")
+
+
+class QueryPlanner:
+    """`requeried` are the queries that the source answers, by instance. `redefinitions` counts those of views and
+    functions that were told so far."""
+
+    def __init__(self, source: Source, catalog: Catalog, capture: Capture, redefinitions: Callable[[], int]) -> None:
+        self._source, self._catalog, self._capture = source, catalog, capture
+        self._redefinitions = redefinitions
+        self._declared: dict[str, Table] = {}
+        self._plans = PlanCache(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
+        self.requeried: dict[int, Requeried] = {}
+
+    def forget_plans(self) -> None:
+        """Another table is captured: other texts may be planned."""
+        self._plans.forget()
+
+    def forget_tables(self) -> None:
+        """Tables may be other than the source declared them."""
+        self._declared = {}
+        self._plans.forget()
+
+    def tables(self) -> dict[str, Table]:
+        """As they are captured; those that are not, as the source declared them when it was last asked."""
+        return {**self._declared, **self._catalog.tables}
+
+    def _declare(self) -> None:
+        self._declared = {table.name: table for table in self._source.tables()}
+
+    def plan(self, sql: str, params: Given = ()) -> Planned:
+        """With the text it was made from, so that it can be planned again."""
+        planned = self._planned(sql, params)
+        _log.debug("planned as %s, template %s: %s", planned.strategy, planned.template.id, sql)
+        return replace(planned, text=sql, given=params)
+
+    def replanned(self, planned: Planned) -> Planned:
+        """The same plan where it fits the tables we capture now, else a new one from the query's text."""
+        template = planned.template
+        if planned.strategy not in ASKED and (
+            not template.tables <= self._catalog.tables.keys() or still_fits(template, self._catalog.tables)
+        ):
+            return planned
+        return self.plan(planned.text, planned.given)
+
+    def _planned(self, sql: str, params: Given) -> Planned:
+        """Binds against the tables we capture; what these do not answer, against those the source has now."""
+        redefinitions = self._redefinitions()
+        self._catch_up()
+        try:
+            return self._plans.plan(sql, params)
+        except SqlError:
+            self._declare()
+        planned, query = plan_with(self._source, self.tables(), sql, params)
+        if query is not None:
+            self.requeried[query.instance] = replace(query, learned=redefinitions)
+        return planned
+
+    def _catch_up(self) -> None:
+        """A query that comes after a change of the schema is planned and begun with the tables as they are now."""
+        try:
+            position = self._source.schema_position()
+        except SourceError:
+            return  # what is live goes on with the rows of before, and says so
+        if position > self._capture.position:
+            self._capture.reached(position)
+
+    def explain(self, sql: str, params: Given, analyze: bool) -> str:
+        self._declare()
+        return explain_with(self._source, self.tables(), sql, params, analyze)
+
+    def question(self, planned: Planned) -> Requeried:
+        """What the source is asked. It went with its window, where that ended since the query was planned."""
+        known = self.requeried.get(planned.instance.id)
+        if known is None:
+            self.plan(planned.text, planned.given)
+            known = self.requeried.get(planned.instance.id)
+        if known is None:
+            raise Outdated(
+                "expected the query to be planned as it was a moment ago, found its tables changed",
+                hint="subscribe again",
+            )
+        return known
+
+    def relearned(self, query: Requeried) -> Requeried:
+        """What a query that the source answers reads now that views or functions may be others."""
+        redefinitions = self._redefinitions()
+        self._declare()
+        return replace(relearned(self._source, self.tables(), query), learned=redefinitions)
+
+    def effective(self, planned: Planned) -> str:
+        """What the source is asked for to see whether we are right."""
+        asked = self.requeried.get(planned.instance.id)
+        return effective_sql(planned.template, planned.instance) if asked is None else asked.effective

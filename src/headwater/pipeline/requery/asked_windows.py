@@ -1,0 +1,221 @@
+"""The windows that the source answers: which of them are due to be asked for, and through which position each is right.
+
+It asks nothing itself. Safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from headwater.model.change import Transaction
+from headwater.model.columnar_changes import among
+from headwater.model.limits import Limits
+from headwater.model.schema import Table
+from headwater.pipeline.requery.asked_window import AskedWindow
+from headwater.pipeline.requery.dirty_keys import DirtyKeys, Wanted
+from headwater.pipeline.requery.key_renames import KeyRenames
+from headwater.pipeline.requery.question_queue import QuestionQueue
+from headwater.plan.requery_whole import Requeried
+from headwater.sources.cancellation import Cancellation
+
+
+class AskedWindows:
+    """`lanes` ask at once, of each kind; `redefinitions` counts those of views and functions that were told so far."""
+
+    def __init__(self, limits: Limits, lanes: int) -> None:
+        self._limits = limits
+        self.redefinitions = 0
+        self.asked: dict[int, AskedWindow] = {}
+        self._failed: dict[int, str] = {}
+        self._queue = QuestionQueue(lanes)
+        self._later: dict[int, AskedWindow] = {}  # what failed, and is asked again at its `retry_s`
+        self._lock = threading.Condition()
+        self._stop = False
+
+    def stop(self) -> None:
+        """What is asked now is cancelled."""
+        with self._lock:
+            self._stop = True
+            for asked in self.asked.values():
+                asked.cancellation.cancel()
+            self._lock.notify_all()
+
+    def watch(self, query: Requeried, client: int = 0) -> None:
+        """From here on the window is asked for; at once, the first time."""
+        with self._lock:
+            most = self._limits.selective_keys_max
+            is_unsure = query.learned != self.redefinitions
+            fresh = AskedWindow(query, DirtyKeys(most), KeyRenames(most), client, unsure=is_unsure)
+            self._put(query.instance, self.asked.setdefault(query.instance, fresh))
+
+    def forget(self, instance: int) -> None:
+        with self._lock:
+            asked = self.asked.pop(instance, None)
+            self._failed.pop(instance, None)
+            self._queue.discard(instance)
+            self._later.pop(instance, None)
+        if asked is not None:
+            asked.cancellation.cancel()
+            with asked.logging:
+                pass  # an answer that is being logged is logged before anybody begins anew
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why the last question failed, of each window whose did."""
+        with self._lock:
+            return dict(self._failed) if self._failed else {}
+
+    def _put(self, instance: int, asked: AskedWindow) -> None:
+        """It is due. Under the lock; where it is asked just now, it is put again when that is over."""
+        asked.dirty = True
+        if asked.asking or self.asked.get(instance) is not asked:
+            return
+        if asked.retry_s > time.monotonic():
+            self._later[instance] = asked
+        else:
+            self._queue.put(instance, asked.client, asked.slow)
+        self._lock.notify_all()
+
+    # — what the log tells
+
+    def reading(self, table: str) -> list[int]:
+        """The windows that read a table."""
+        with self._lock:
+            return [instance for instance, asked in self.asked.items() if table in asked.query.mask]
+
+    def outgrown(self, table: Table) -> list[int]:
+        """The windows that count on keys which the table does not have any more."""
+        with self._lock:
+            selections = {instance: asked.query.selection for instance, asked in self.asked.items()}
+        return [instance for instance, one in selections.items() if one is not None and not one.fits(table)]
+
+    def changed(self, transactions: Sequence[Transaction], tables: Mapping[str, Table]) -> None:
+        """Told before the transactions are readable in the log: no position is reported that is not known dirty."""
+        with self._lock:
+            if self.asked:
+                read = {table for asked in self.asked.values() for table in asked.query.mask}
+                dirty = {instance for instance, asked in self.asked.items() if asked.dirty}
+                for transaction in transactions:
+                    for change in among(transaction.changes, read):
+                        for asked in self.asked.values():
+                            asked.changed(transaction.position, tables[change.table], change)
+                for instance, asked in self.asked.items():
+                    if asked.dirty and instance not in dirty:
+                        self._put(instance, asked)
+
+    def redefined(self) -> None:
+        """Views or functions may be others now. Told before a position behind that is readable in the log."""
+        with self._lock:
+            self.redefinitions += 1
+            for instance, asked in self.asked.items():
+                asked.unsure = True
+                self._put(instance, asked)
+
+    def right_through(self, instance: int, to: int, position: int) -> int:
+        """The position a window is right for, seen by someone who has read its cell up to `to` and `position`."""
+        with self._lock:
+            asked = self.asked.get(instance)
+            if asked is None or to < asked.offset:
+                return -1
+            return asked.position if asked.dirty or asked.asking else max(position, asked.position)
+
+    # — what is due
+
+    def next(self, slow: bool) -> tuple[int, dict[int, AskedWindow]] | None:
+        """What a lane asks next, and whose it is; none when there is an end to it."""
+        with self._lock:
+            while not self._stop:
+                wait_s = self._put_later()
+                taken = self._queue.take(slow)
+                if taken is not None:
+                    window, client = taken
+                    return client, self._taken([window, *self._beside(window)])
+                self._lock.wait(wait_s)
+            return None
+
+    def done(self, slow: bool, client: int) -> None:
+        """A lane has asked what it took."""
+        with self._lock:
+            self._queue.done(slow, client)
+            self._lock.notify_all()
+
+    def all_due(self) -> dict[int, AskedWindow]:
+        """Every window that is due now: where no lanes run."""
+        with self._lock:
+            self._put_later()
+            return self._taken(self._queue.due())
+
+    def _put_later(self) -> float | None:
+        """Puts what failed a while ago; how long to wait for the next."""
+        now_s = time.monotonic()
+        for instance in [one for one, asked in self._later.items() if asked.retry_s <= now_s]:
+            self._put(instance, self._later.pop(instance))
+        return min((asked.retry_s - now_s for asked in self._later.values()), default=None)
+
+    def _beside(self, window: int) -> list[int]:
+        """Windows of which only parts are asked share one moment of the source."""
+        if self.asked[window].slow or not self.asked[window].in_parts:
+            return []
+        return [one for one in self._queue.due() if self.asked[one].in_parts and not self.asked[one].slow]
+
+    def _taken(self, windows: Iterable[int]) -> dict[int, AskedWindow]:
+        """Clean from the moment of the question on: what comes later makes it dirty again."""
+        taken = {window: self.asked[window] for window in windows}
+        for window, asked in taken.items():
+            self._queue.discard(window)
+            asked.dirty, asked.asking = False, True
+        return taken
+
+    # — what a question came to
+
+    def is_wanted(self, instance: int, asked: AskedWindow) -> bool:
+        return self.asked.get(instance) is asked
+
+    def cancellable(self, instance: int, asked: AskedWindow, limit_s: float) -> Cancellation:
+        """From here on `forget` and `stop` end the question."""
+        with self._lock:
+            cancellation = asked.cancellation = Cancellation(limit_s, self._limits.question_bytes_max)
+            if self._stop or not self.is_wanted(instance, asked):
+                cancellation.cancel()
+            return cancellation
+
+    def learned(self, asked: AskedWindow, query: Requeried) -> None:
+        """What it reads by now; all of it is to be asked for again."""
+        with self._lock:
+            asked.query = query
+            asked.touched.note_whole(asked.position)
+
+    def wanted(self, asked: AskedWindow, position: int) -> Wanted | None:
+        """The parts of it that changes up to this position made; none where it must be asked for as a whole."""
+        with self._lock:
+            return None if asked.unsure or not asked.in_parts else asked.touched.upto(position)
+
+    def renamed(self, asked: AskedWindow, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
+        """The keys that its rows were given up to this position."""
+        selection = asked.query.selection
+        if selection is None:
+            return ()
+        with self._lock:
+            renamed = asked.renames.upto(position)
+        return selection.placed(renamed)
+
+    def answered(self, asked: AskedWindow, position: int, offset: int) -> None:
+        """It is put again where it became dirty meanwhile: from here on another lane may ask for it."""
+        with self._lock:
+            asked.position, asked.offset, asked.asking = position, offset, False
+            self._failed.pop(asked.query.instance, None)
+            asked.touched.answered(position)
+            asked.renames.answered(position)
+            if asked.dirty or asked.touched:
+                self._put(asked.query.instance, asked)
+
+    def failed(self, due: Mapping[int, AskedWindow], retry_s: float, reason: str | None) -> None:
+        """Those without an answer; the reason says why."""
+        with self._lock:
+            for instance, asked in due.items():
+                asked.asking, asked.retry_s = False, retry_s
+                if reason is not None and self.is_wanted(instance, asked):
+                    self._failed[instance] = f"the database could not be asked: {reason}"
+                self._put(instance, asked)
