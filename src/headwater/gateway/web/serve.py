@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import resource
 import socket
 import threading
@@ -15,6 +14,7 @@ from headwater.gateway.web.connections import Bounds
 from headwater.gateway.web.origins import is_loopback
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT, Limits
+from headwater.runtime.garbage import collect_rarely
 
 _FILES = 65_536
 _UNREAD_MS_MAX = 60_000
@@ -51,9 +51,8 @@ def address(bound: socket.socket) -> str:
 def serve(
     app: Starlette, bound: socket.socket, limits: Limits = DEFAULT, *, on_started: Callable[[], None] | None = None
 ) -> None:
-    """Until interrupted. The process is ours: what was imported stays, and a look through it for garbage would stop
-    all threads for 50 ms now and then."""
-    gc.freeze()
+    """Until interrupted. The process is ours."""
+    collect_rarely()
     _raise_files_limit()
     server = _server(app, Bounds.of(limits))
     if on_started is not None:
