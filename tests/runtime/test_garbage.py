@@ -22,7 +22,7 @@ def test_everything_is_collected_when_it_is_due_and_much_was_added() -> None:
     now[0] = 599.0
     assert not due.collect_if_due()
     now[0] = 601.0
-    kept = []
+    kept: list[list[list[int]]] = []
     for _ in range(10):
         kept.append([[] for _ in range(YOUNG[0])])
         gc.collect(1)

@@ -37,7 +37,7 @@ class FullCollections:
 
     def _added(self, young: int) -> int:
         """At most: each collection of the second generation let so many through."""
-        return (young - self._counted) * YOUNG[0] * (YOUNG[1] + 1)
+        return int(young - self._counted) * YOUNG[0] * (YOUNG[1] + 1)
 
 
 def collect_rarely() -> None:
