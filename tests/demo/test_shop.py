@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 
 from headwater.demo import shop
-from headwater.demo.run import EXAMPLES, RATE_MAX, Example, Pace, Traffic, create_shop
+from headwater.demo.examples import EXAMPLES, Example
+from headwater.demo.shop_file import create_shop
+from headwater.demo.traffic import RATE_MAX, Traffic
+from headwater.demo.traffic_process import RateLimit
 from headwater.model.errors import HeadwaterError
 
 SMALL = shop.Size(customers=20, orders=60, orders_max=80)
@@ -93,7 +96,7 @@ def test_thousands_of_transactions_leave_a_bounded_shop_with_valid_keys(path: Pa
 
 
 def test_a_pace_is_kept_and_a_pause_is_not_made_up_for() -> None:
-    pace, now, made = Pace(100.0, 0.0), 0.0, 0
+    pace, now, made = RateLimit(100.0, 0.0), 0.0, 0
     while now < 2.0:
         if pace.wait_s(now) == 0.0:
             pace.take(now)
@@ -135,7 +138,7 @@ def test_traffic_ends_when_closed_and_says_so_when_asked(path: Path) -> None:
 
 def test_traffic_dies_with_its_parent(path: Path) -> None:
     starts = (
-        "import sys; from headwater.demo.run import Traffic; traffic = Traffic(sys.argv[1]); "
+        "import sys; from headwater.demo.traffic import Traffic; traffic = Traffic(sys.argv[1]); "
         "traffic.transactions(); print(traffic.pid, flush=True); input()"
     )
     parent = subprocess.Popen(

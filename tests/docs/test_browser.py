@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from headwater.demo.run import create_shop
+from headwater.demo.shop_file import create_shop
 from tests.docs.pages import blocks
 from tests.support.processes import served
 

@@ -31,8 +31,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headwater.demo.run import Traffic, create_shop
 from headwater.demo.shop import Size
+from headwater.demo.shop_file import create_shop
+from headwater.demo.traffic import Traffic
 from tests.docs.pages import ROOT, Block, blocks, page, pages
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 from tests.support.processes import eventually, free_port

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.demo.run import create_shop
 from headwater.demo.shop import Size
+from headwater.demo.shop_file import create_shop
 from headwater.dialects.sqlite.functions import known
 from tests.docs.pages import code_words, page, table_rows
 

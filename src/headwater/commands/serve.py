@@ -13,8 +13,10 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from headwater.commands.terminal import err
+from headwater.demo.examples import EXAMPLES
 from headwater.demo.routes import demo_routes
-from headwater.demo.run import EXAMPLES, Traffic, create_shop
+from headwater.demo.shop_file import create_shop
+from headwater.demo.traffic import Traffic
 from headwater.fs.temporary_directory import make_scratch, remove_scratch
 from headwater.gateway.server import Server
 from headwater.gateway.web.app import make_app

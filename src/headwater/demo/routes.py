@@ -14,13 +14,13 @@ from starlette.routing import BaseRoute, Route
 _BODY_BYTES_MAX = 1024
 
 
-class Traffic(Protocol):
+class RatedTraffic(Protocol):
     """Something that writes to the demo's database at a rate, in transactions per second."""
 
     rate: float
 
 
-def demo_routes(traffic: Traffic, examples: Sequence[dict[str, Any]]) -> tuple[BaseRoute, ...]:
+def demo_routes(traffic: RatedTraffic, examples: Sequence[dict[str, Any]]) -> tuple[BaseRoute, ...]:
     async def queries(request: Request) -> Response:
         return JSONResponse(list(examples))
 
