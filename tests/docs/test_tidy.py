@@ -4,6 +4,7 @@ listed, and the lists may only become shorter."""
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "sql/bind/select.py::bind",
 }
+DOUBLED_CLASSES = {"Answer", "Distinct", "Kind", "Selected", "Source"}
 
 
 def modules() -> list[Path]:
@@ -38,6 +40,15 @@ def test_files_are_read_at_one_sitting() -> None:
 
 def test_functions_fit_a_screen() -> None:
     assert {f"{path.relative_to(SOURCE)}::{name}" for path in modules() for name in _long(path)} == LONG_FUNCTIONS
+
+
+def test_a_class_name_belongs_to_one_class() -> None:
+    counts = Counter(name for path in modules() for name in _classes(path))
+    assert {name for name, count in counts.items() if count > 1} == DOUBLED_CLASSES
+
+
+def _classes(path: Path) -> Iterator[str]:
+    return (node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
 
 
 def _long(path: Path) -> Iterator[str]:
