@@ -38,11 +38,11 @@ from headwater.sources.postgres.server.connections import Sessions
 from headwater.sources.postgres.server.lsn import parse_lsn
 from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
 from headwater.sources.postgres.source import PostgresSource
-from headwater.sources.postgres.wire.assembly import Assembly
 from headwater.sources.postgres.wire.messages import Insert, Update
 from headwater.sources.postgres.wire.pgoutput import MessageDecoder
 from headwater.sources.postgres.wire.replication import Replication
 from headwater.sources.postgres.wire.simple_transactions import SimpleTransactions
+from headwater.sources.postgres.wire.transaction_assembly import Assembly
 from tests.support.postgres import BINARIES, VERSIONS, Postgres
 
 ROWS = 500_000

@@ -21,7 +21,7 @@ from headwater.model.emission import Diff, Emission, Result, apply
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.sources.postgres.catalog.publication import name_for
-from headwater.sources.postgres.wire import assembly
+from headwater.sources.postgres.wire import transaction_assembly
 from tests.support.cutting import ROW_BYTES, ROWS, cut_readings
 from tests.support.databases import Place, place, rows
 from tests.support.postgres import VERSIONS, Postgres, Servers
@@ -347,8 +347,8 @@ def test_a_slot_that_holds_back_more_than_the_limit(url: str, tmp_path: Path, mo
 
 
 def test_a_transaction_that_is_larger_than_the_limit(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "TRANSACTION_BYTES_MAX", 50_000)
-    monkeypatch.setattr(assembly, "HELD_BYTES_MAX", 10_000)
+    monkeypatch.setattr(transaction_assembly, "TRANSACTION_BYTES_MAX", 50_000)
+    monkeypatch.setattr(transaction_assembly, "HELD_BYTES_MAX", 10_000)
     with place("embedded", tmp_path, url=url) as here:
         resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
         _written(url, "INSERT INTO orders (total) SELECT n FROM generate_series(1, 5000) n")

@@ -134,7 +134,7 @@ def test_the_end_of_a_table_passes_what_is_held_and_nothing_is_passed_over(
     assert stream is not None and first < last <= stream.position
     with stream.moved:
         assert stream.hold(first + 1)
-        ended = next(one for one in stream.translation.row_cache.captures.values() if one.table.name == "other")
+        ended = next(one for one in stream.decoder.row_cache.captures.values() if one.table.name == "other")
         stream.give_first([SchemaChange(0, ended.table, None, "for a test", lost=True)])
         items = stream.take(replica.position, 100)
     assert [type(item) for item in items] == [SchemaChange, Transaction]

@@ -16,8 +16,8 @@ import pytest
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.publication import name_for
-from headwater.sources.postgres.row_cache import durable
-from headwater.sources.postgres.row_cache.durable import DIRECTORY
+from headwater.sources.postgres.row_cache import durable_rows
+from headwater.sources.postgres.row_cache.durable_rows import DIRECTORY
 from headwater.sources.postgres.server.lsn import parse_lsn
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.source import ChangesLost, Item, SchemaChange
@@ -132,7 +132,7 @@ def test_a_first_read_cut_in_the_middle(
     """What was kept of the rows by then is gone: it would be old by the time they are read again."""
     db.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
     db.execute("INSERT INTO t SELECT n, repeat('x', %s) FROM generate_series(1, %s) n", (ROW_BYTES, ROWS))
-    monkeypatch.setattr(durable, "SEED_ROWS_MAX", 1)
+    monkeypatch.setattr(durable_rows, "SEED_ROWS_MAX", 1)
     kept: list[Path] = []
     with cut_readings(url, lambda: kept.extend((tmp_path / DIRECTORY).glob("*.arrow"))):
         with pytest.raises(SourceError):

@@ -128,7 +128,7 @@ class ChangeReader:
         stream.stand_at(after)
 
     def _is_due(self, stream: Stream, after: int) -> bool:
-        heard = stream.translation.heard_ddl or self._ddl_poll.has_news(stream)
+        heard = stream.decoder.heard_ddl or self._ddl_poll.has_news(stream)
         return heard or stream.has_items() or self._is_progress_due(stream.reportable, after)
 
     def _is_progress_due(self, reached: int, after: int) -> bool:

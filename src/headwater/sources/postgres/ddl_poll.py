@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from headwater.model.errors import SourceError
+from headwater.sources.postgres.catalog.cache_validity import read_files
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import is_announced
 from headwater.sources.postgres.catalog.fingerprint import Fingerprint, read_fingerprint
 from headwater.sources.postgres.catalog.publication import lack, published, unpublish
 from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, secured_reason
-from headwater.sources.postgres.catalog.validity import read_files
 from headwater.sources.postgres.server.connections import Connection, Sessions, Unreachable
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.wire.snapshot_position import PgSnapshot
@@ -131,7 +131,7 @@ class DdlPoll:
             items = [item for capture in old for item in _compared(stream, capture, found)]
             self._given = found.fingerprint
             others: list[Item] = [one for one in items if not one.lost]
-            stream.give([*others, Redefinition(stream.translation.shapes.reported)] if redefined else others)
+            stream.give([*others, Redefinition(stream.decoder.shapes.reported)] if redefined else others)
             stream.give_first([one for one in items if one.lost])
             self._release(stream, found.seen)
 
@@ -162,7 +162,7 @@ class DdlPoll:
 
     def _heard(self, stream: Stream) -> bool:
         with stream.moved:
-            heard, stream.translation.heard_ddl = stream.translation.heard_ddl, False
+            heard, stream.decoder.heard_ddl = stream.decoder.heard_ddl, False
             return heard
 
     def _counted(self, look: Callable[[], T]) -> T:
@@ -205,18 +205,18 @@ class DdlPoll:
 
 def _captures(stream: Stream) -> dict[int, CapturedTable]:
     with stream.moved:
-        return dict(stream.translation.row_cache.captures)
+        return dict(stream.decoder.row_cache.captures)
 
 
 def _compared(stream: Stream, capture: CapturedTable, found: _CatalogLook) -> list[SchemaChange]:
     position, reason = min(found.position, stream.position) + 1, _reason(capture, found)
     if reason is not None:
-        ended = stream.translation.shapes.ended(capture, reason, position)
+        ended = stream.decoder.shapes.ended(capture, reason, position)
         return [replace(ended, lost=_may_go_on(capture, found))]
     if position <= found.position and _is_another(capture, found.shapes[capture.oid]):
         reason = f"table {capture.table.name} was altered, and too many changes came after that to be held back"
-        return [replace(stream.translation.shapes.ended(capture, reason, position), lost=True)]
-    return [*stream.translation.shapes.fitted(found.shapes[capture.oid], position)] if position > found.position else []
+        return [replace(stream.decoder.shapes.ended(capture, reason, position), lost=True)]
+    return [*stream.decoder.shapes.fitted(found.shapes[capture.oid], position)] if position > found.position else []
 
 
 def _is_another(capture: CapturedTable, shape: PostgresTable) -> bool:

@@ -13,7 +13,7 @@ from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.event_trigger import announce
 from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, read_types
 from headwater.sources.postgres.row_cache.row_cache import RowCache
-from headwater.sources.postgres.server.blockers import blocked, deadline
+from headwater.sources.postgres.server.blocking_transactions import blocked, deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.server.value_types import Types
 from headwater.sources.postgres.stream import Slot, Stream

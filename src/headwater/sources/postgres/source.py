@@ -104,7 +104,7 @@ class PostgresSource(StatementTransactions):
         if shape.oid not in row_cache.captures:
             _refuse_replaced(table, row_cache, stream)
             with stream.moved:
-                stream.translation.begin(shape.oid)
+                stream.decoder.begin(shape.oid)
         return shape, row_cache, stream
 
     def _followed(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table | None:
@@ -112,7 +112,7 @@ class PostgresSource(StatementTransactions):
         try:
             self._slot.publish(shape)
             with self._slot.capturing:
-                is_told = self._slot.stream is stream and shape.oid in stream.translation.waiting
+                is_told = self._slot.stream is stream and shape.oid in stream.decoder.waiting
                 return self._captured(shape, row_cache, stream) if is_told else None
         finally:
             self._end_waiting(shape, row_cache, stream)
@@ -120,8 +120,8 @@ class PostgresSource(StatementTransactions):
     def _end_waiting(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> None:
         with self._slot.capturing:
             with stream.moved:
-                stream.translation.waiting.pop(shape.oid, None)
-                is_unused = not row_cache.captures and not stream.translation.waiting
+                stream.decoder.waiting.pop(shape.oid, None)
+                is_unused = not row_cache.captures and not stream.decoder.waiting
             if is_unused and self._slot.stream is stream:
                 self._slot.give_back(stream)
 
@@ -135,7 +135,7 @@ class PostgresSource(StatementTransactions):
         with stream.moved:
             row_cache.begin(capture)
             try:
-                stream.translation.ready(capture)
+                stream.decoder.ready(capture)
             except SourceError:
                 row_cache.drop(stream.position + 1, capture.oid)  # it lacks what was said meanwhile
                 raise
@@ -252,5 +252,5 @@ def _refuse_replaced(table: str, row_cache: RowCache, stream: Stream) -> None:
         if old is None:
             return
         reason = f"table {table} was replaced by another one"
-        stream.give([stream.translation.shapes.ended(old, reason, stream.position + 1)])
+        stream.give([stream.decoder.shapes.ended(old, reason, stream.position + 1)])
     raise SourceError(reason, hint="subscribe again")

@@ -17,16 +17,16 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
 from headwater.sources.postgres.decode.columnar import NeedsRowWise
-from headwater.sources.postgres.decode.row_wise import Translation
+from headwater.sources.postgres.decode.row_wise import RowWiseDecoder
 from headwater.sources.postgres.decode.table_shapes import Look
 from headwater.sources.postgres.item_queue import ItemQueue
 from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, RowCache
 from headwater.sources.postgres.server.connections import Connection, Sessions
-from headwater.sources.postgres.wire.assembly import SIMPLE_MIN, Assembly, CommittedTransaction
 from headwater.sources.postgres.wire.messages import LogicalMessage
 from headwater.sources.postgres.wire.replication import Received, Replication
 from headwater.sources.postgres.wire.simple_transactions import SimpleTransactions
 from headwater.sources.postgres.wire.snapshot_position import PgSnapshot, RecentTransactions
+from headwater.sources.postgres.wire.transaction_assembly import SIMPLE_MIN, Assembly, CommittedTransaction
 from headwater.sources.source import Item, SchemaChange
 
 _NUDGE_S = 0.02
@@ -57,7 +57,7 @@ class Stream:
         self.position = self._start = max(slot.since, row_cache.position)
         self._durable = self._committed = self._start
         self._queue = ItemQueue()
-        self.translation = Translation(row_cache, look, self.position)
+        self.decoder = RowWiseDecoder(row_cache, look, self.position)
 
     # For the one who takes changes
 
@@ -112,7 +112,7 @@ class Stream:
         with self.moved:
             if not self._queue.hold(position):
                 return False
-            self.translation.heard_ddl = True
+            self.decoder.heard_ddl = True
             self.wake()
             return True
 
@@ -127,7 +127,7 @@ class Stream:
     def passed(self, position: int) -> None:
         """Whoever takes changes knows that nothing was missing up to here."""
         with self.moved:
-            self.translation.shapes.reported = max(self.translation.shapes.reported, position)
+            self.decoder.shapes.reported = max(self.decoder.shapes.reported, position)
 
     def give(self, items: Sequence[Item]) -> None:
         """More of them, from elsewhere, that come after all that were read so far; or before what is held."""
@@ -146,9 +146,9 @@ class Stream:
         """Nothing more comes: what waits here, and then the end of every captured table."""
         with self.moved:
             self._queue.release(None)
-            last = max(self.position, self.translation.shapes.reported, after) + 1
+            last = max(self.position, self.decoder.shapes.reported, after) + 1
             captures = list(self._row_cache.captures.values())
-            ends = [replace(self.translation.shapes.ended(capture, reason, last), lost=True) for capture in captures]
+            ends = [replace(self.decoder.shapes.ended(capture, reason, last), lost=True) for capture in captures]
             self._queue.add(last, ends)
             return self.take(after, sys.maxsize)
 
@@ -162,7 +162,7 @@ class Stream:
             self.position = self._start = max(self._slot.since, self._row_cache.position)
             self._committed = self._start
             self._queue.clear()
-            self.translation = Translation(self._row_cache, self.translation.shapes.look, self.position)
+            self.decoder = RowWiseDecoder(self._row_cache, self.decoder.shapes.look, self.position)
 
     def settle(self, position: int) -> None:
         """The server may forget what we have settled: what is durable in the log alone, we shall ask for again. After a
@@ -276,7 +276,7 @@ class Stream:
     def _commit_simple(self, simple: SimpleTransactions) -> None:
         """As columns, but for those transactions that must be read row by row."""
         try:
-            transactions = self.translation.columns(simple, self.position)
+            transactions = self.decoder.columns(simple, self.position)
         except NeedsRowWise as needed:
             self._commit_row_wise(simple, needed)
             return
@@ -299,7 +299,7 @@ class Stream:
 
     def _commit_all(self, committed: Sequence[CommittedTransaction]) -> None:
         are_many = sum(len(one.said) for one in committed) >= LOOK_AHEAD_MIN
-        wanted = (place for one in committed for place in self.translation.places(one)) if are_many else ()
+        wanted = (place for one in committed for place in self.decoder.places(one)) if are_many else ()
         with self._row_cache.looking_ahead(wanted):
             for one in committed:
                 self._commit(one)
@@ -307,7 +307,7 @@ class Stream:
     def _commit(self, committed: CommittedTransaction) -> None:
         if committed.position <= self.position:
             return
-        items = self.translation.items(committed)
+        items = self.decoder.items(committed)
         if any(isinstance(said, LogicalMessage) and said.prefix == PREFIX for said in committed.said):
             self.hold(committed.position)
         self._recent.add(committed.position, committed.xid)

@@ -32,9 +32,9 @@ from headwater.sources.sqlite.captures import (
 )
 from headwater.sources.sqlite.change_table import note_redefined, remove_all
 from headwater.sources.sqlite.column_types import find_types, mixed_columns, prune
-from headwater.sources.sqlite.decode import LogDecoder, text_or_garbled
-from headwater.sources.sqlite.questions.guard import Relations
-from headwater.sources.sqlite.questions.position import is_installed, log_position
+from headwater.sources.sqlite.log_decoder import LogDecoder, text_or_garbled
+from headwater.sources.sqlite.questions.authorizer import Relations
+from headwater.sources.sqlite.questions.log_position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, speaking
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
 from headwater.sources.sqlite.schema import (

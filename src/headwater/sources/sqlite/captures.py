@@ -13,7 +13,7 @@ from typing import Any
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any
 from headwater.sources.sqlite.change_table import TABLES, create, install, uninstall
-from headwater.sources.sqlite.questions.position import is_installed
+from headwater.sources.sqlite.questions.log_position import is_installed
 from headwater.sources.sqlite.schema import (
     KeyTerm,
     SqliteColumn,

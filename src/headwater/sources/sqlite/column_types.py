@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from headwater.model.value import Type
 from headwater.sources.sqlite.captures import TableCapture, read_captures
 from headwater.sources.sqlite.change_table import MIXED
-from headwater.sources.sqlite.questions.position import log_position
+from headwater.sources.sqlite.questions.log_position import log_position
 from headwater.sources.sqlite.schema import SqliteColumn, SqliteTable, declared_type, quoted
 from headwater.sources.sqlite.triggers import LOG
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.sources.doctor import EVERYTHING, DoctorScope, Finding, Severity
 from headwater.sources.sqlite.captures import read_captures
-from headwater.sources.sqlite.questions.position import is_installed
+from headwater.sources.sqlite.questions.log_position import is_installed
 from headwater.sources.sqlite.questions.question import source_error
 from headwater.sources.sqlite.schema import capturable, table_names
 from headwater.sources.sqlite.schema_changes import outdated_captures

@@ -19,8 +19,8 @@ from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params
 from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
-from headwater.sources.sqlite.decode import LogDecoder
-from headwater.sources.sqlite.questions.position import is_installed, log_position
+from headwater.sources.sqlite.log_decoder import LogDecoder
+from headwater.sources.sqlite.questions.log_position import is_installed, log_position
 from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 
 _numbers = itertools.count(1)

@@ -11,7 +11,7 @@ from headwater.model.value import Type
 from headwater.sources.sqlite.captures import TableCapture, end_capture, insert_capture, read_captures, replace_shape
 from headwater.sources.sqlite.change_table import TABLES, create, install, uninstall
 from headwater.sources.sqlite.column_types import chosen_type, mixed_columns, stored_types
-from headwater.sources.sqlite.questions.position import log_position
+from headwater.sources.sqlite.questions.log_position import log_position
 from headwater.sources.sqlite.schema import SqliteTable, default_of, kind_of, quoted, read_shape
 from headwater.sources.sqlite.triggers import LOG, NOTE_POSITION, trigger_names, triggers
 

@@ -24,10 +24,10 @@ from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
 from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
-from headwater.sources.sqlite.boundaries import Boundaries
-from headwater.sources.sqlite.decode import LogDecoder
+from headwater.sources.sqlite.log_decoder import LogDecoder
+from headwater.sources.sqlite.merge_boundaries import Boundaries
+from headwater.sources.sqlite.questions.log_position import is_installed, log_position
 from headwater.sources.sqlite.questions.pool import QuestionProcess, QuestionProcesses
-from headwater.sources.sqlite.questions.position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import source_error
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
 from headwater.sources.sqlite.read_pin import ReadPins

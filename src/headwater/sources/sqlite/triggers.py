@@ -19,7 +19,7 @@ AFTER trigger goes on to update the row.
 
 from __future__ import annotations
 
-from headwater.sources.sqlite.questions.position import LOG as LOG
+from headwater.sources.sqlite.questions.log_position import LOG as LOG
 from headwater.sources.sqlite.schema import KeyTerm, SqliteColumn, SqliteTable, UniqueKey, quoted
 
 WATCHED = "_headwater_replaced"

@@ -14,8 +14,8 @@ from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.tagged_bytes import storable
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
+from headwater.sources.postgres.catalog.cache_validity import CacheValidity
 from headwater.sources.postgres.catalog.tables import PostgresTable
-from headwater.sources.postgres.catalog.validity import CacheValidity
 
 _encode = msgspec.msgpack.Encoder().encode
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, bytes})  # where equal values look the same

@@ -16,8 +16,8 @@ from psycopg import generators
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.sources.postgres.catalog.tables import quoted, read_columns, table_name
 from headwater.sources.postgres.server.connections import Connection, alone, speaking
-from headwater.sources.postgres.server.guard import SYSTEM, functions_of, refuse_harmful, system_relations
 from headwater.sources.postgres.server.parameters import literals_of, with_nulls
+from headwater.sources.postgres.server.query_guard import SYSTEM, functions_of, refuse_harmful, system_relations
 from headwater.sources.source import Reads
 
 _Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root

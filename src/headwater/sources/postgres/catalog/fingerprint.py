@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from headwater.sources.postgres.catalog.cache_validity import TYPES, VALUES
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
-from headwater.sources.postgres.catalog.validity import TYPES, VALUES
 from headwater.sources.postgres.server.connections import Connection
 
 _USERS = 16384  # the first oid that is not PostgreSQL's own

@@ -10,7 +10,7 @@ from typing import Any
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value, pack_any
-from headwater.sources.postgres.catalog.validity import CacheValidity, read_validity
+from headwater.sources.postgres.catalog.cache_validity import CacheValidity, read_validity
 from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.value_types import BUILT_IN, Defined, Types
 

@@ -18,7 +18,7 @@ from headwater.model.columnar_changes import Stretch, TableChanges
 from headwater.model.encoding.keys import Uint64s
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.decode.tuple_columns import batch_of, cells_at, refuse_behind
-from headwater.sources.postgres.row_cache.gather import RowSelection, gathered, picked
+from headwater.sources.postgres.row_cache.row_selection import RowSelection, gathered, picked
 from headwater.sources.postgres.row_cache.runs import (
     FoundRows,
     RowKeys,
@@ -71,7 +71,7 @@ def fits(capture: CapturedTable) -> bool:
     return bool(table.key) and {table.index(name) for name in table.key} == set(capture.identity)
 
 
-def translated(simple: SimpleTransactions, tables: dict[int, FollowedTable], after: int) -> ColumnarResult:
+def decode_columns(simple: SimpleTransactions, tables: dict[int, FollowedTable], after: int) -> ColumnarResult:
     """The transactions that lie behind `after` and touch these tables."""
     chosen = {}
     for oid, table in tables.items():

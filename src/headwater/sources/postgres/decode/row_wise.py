@@ -13,11 +13,10 @@ from headwater.model.errors import SourceError
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
-from headwater.sources.postgres.decode.columnar import FollowedTable, NeedsRowWise, fits, translated
+from headwater.sources.postgres.decode.columnar import FollowedTable, NeedsRowWise, decode_columns, fits
 from headwater.sources.postgres.decode.table_shapes import Look, TableShapes, in_shape
 from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.value_types import Parse, Unreadable
-from headwater.sources.postgres.wire.assembly import CommittedTransaction
 from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Cell,
@@ -30,6 +29,7 @@ from headwater.sources.postgres.wire.messages import (
     Update,
 )
 from headwater.sources.postgres.wire.simple_transactions import EPOCH_S, SimpleTransactions
+from headwater.sources.postgres.wire.transaction_assembly import CommittedTransaction
 from headwater.sources.source import Item, SchemaChange
 
 
@@ -44,7 +44,7 @@ class UnknownRow(SourceError):
 RowMessage = Insert | Update | Delete | Truncate
 
 
-class Translation:
+class RowWiseDecoder:
     """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
     catalog."""
 
@@ -99,7 +99,7 @@ class Translation:
         `NeedsRowWise` where they must be read row by row, before anything has changed."""
         tables = {oid: self._followed(oid) for oid in simple.tables() if self._concerns(oid)}
         try:
-            done = translated(simple, tables, after)
+            done = decode_columns(simple, tables, after)
         except Unreadable:
             raise NeedsRowWise from None  # row by row it is found which
         positions = done.stretch.positions

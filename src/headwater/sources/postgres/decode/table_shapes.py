@@ -12,10 +12,10 @@ import msgspec
 from headwater.model.change import Change
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row
+from headwater.sources.postgres.catalog.cache_validity import CacheValidity, emptied, shaken
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
-from headwater.sources.postgres.catalog.continuity import TableDescription, misfit, unsure
+from headwater.sources.postgres.catalog.compatibility import TableDescription, misfit, unsure
 from headwater.sources.postgres.catalog.tables import PostgresTable, column_of, table_name
-from headwater.sources.postgres.catalog.validity import CacheValidity, emptied, shaken
 from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.value_types import BUILT_IN, Parse, Types
 from headwater.sources.postgres.wire.messages import Relation

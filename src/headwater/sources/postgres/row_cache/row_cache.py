@@ -19,7 +19,7 @@ import pyarrow as pa
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
-from headwater.sources.postgres.row_cache.durable import DurableRows
+from headwater.sources.postgres.row_cache.durable_rows import DurableRows
 from headwater.sources.postgres.row_cache.runs import RowKeys, RowRun, find, merged, run_of_rows, together
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart

@@ -20,7 +20,7 @@ from headwater.model.encoding.keys import Uint64s, encode_columns, hash_columns,
 from headwater.model.schema import Column
 from headwater.model.value import PLAIN, Row, Type, Value, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
-from headwater.sources.postgres.row_cache.gather import RowSelection, picked
+from headwater.sources.postgres.row_cache.row_selection import RowSelection, picked
 
 CHUNK_ROWS = 1 << 16  # of a chunk that a merge makes, about
 _DEAD = 2  # so many times more rows than keys are carried along

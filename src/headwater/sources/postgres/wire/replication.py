@@ -20,7 +20,7 @@ from psycopg import pq
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.tables import quoted
-from headwater.sources.postgres.server.blockers import deadline
+from headwater.sources.postgres.server.blocking_transactions import deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions, speaking
 from headwater.sources.postgres.server.lsn import format_lsn, parse_lsn
 from headwater.sources.source import ChangesLost

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headwater.model.errors import HeadwaterError, LimitExceeded, SourceError, SqlError, UnsupportedQuery
-from headwater.sources.sqlite.questions.guard import CATALOGS, Relations, guarded
+from headwater.sources.sqlite.questions.authorizer import CATALOGS, Relations, guarded
 
 Given = Sequence[Any] | Mapping[str, Any]
 Described = tuple[tuple[str, ...], dict[str, list[str]], list[str], bool]  # names, columns read, functions, row by row

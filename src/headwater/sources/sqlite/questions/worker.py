@@ -21,8 +21,8 @@ from typing import Any
 from urllib.parse import quote
 
 from headwater.model.errors import HeadwaterError, SqlError
-from headwater.sources.sqlite.questions.guard import Relations, harden
-from headwater.sources.sqlite.questions.position import log_position
+from headwater.sources.sqlite.questions.authorizer import Relations, harden
+from headwater.sources.sqlite.questions.log_position import log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, source_error
 
 HEADER = struct.Struct("<Q")

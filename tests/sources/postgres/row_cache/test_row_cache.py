@@ -24,7 +24,7 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, to_array
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
 from headwater.sources.postgres.row_cache import runs
-from headwater.sources.postgres.row_cache.durable import worth_merging
+from headwater.sources.postgres.row_cache.durable_rows import worth_merging
 from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.row_cache.runs import RowKeys, run_of_rows
 from tests.support.fuzz import tries
@@ -166,7 +166,7 @@ def _write(row_cache: RowCache, model: Model, chosen: list[tuple[Row, int]], ste
 
 
 def test_a_seed_counts_equal_rows_over_all_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres.row_cache.durable.SEED_ROWS_MAX", 3)
+    monkeypatch.setattr("headwater.sources.postgres.row_cache.durable_rows.SEED_ROWS_MAX", 3)
     row_cache, keyed = RowCache(tmp_path), RowKeys(KEYLESS)
     rows: list[Row] = [
         (Decimal("1"), 0.0),
@@ -231,7 +231,7 @@ def test_nothing_is_forgotten_that_could_not_be_settled(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("headwater.sources.postgres.row_cache.durable.write_checked", full)
+        patched.setattr("headwater.sources.postgres.row_cache.durable_rows.write_checked", full)
         with pytest.raises(OSError, match="No space"):
             row_cache.settle(model.position)
     _holds_all(row_cache, before)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources.postgres.row_cache.gather import RowSelection, gathered, picked
+from headwater.sources.postgres.row_cache.row_selection import RowSelection, gathered, picked
 from headwater.sources.postgres.row_cache.runs import ordered
 from tests.support.fuzz import tries
 

@@ -77,7 +77,7 @@ def test_a_prepared_transaction_that_wrote_to_the_table_is_named(source: Postgre
     _captured_at_last(source)
     db.execute("BEGIN; INSERT INTO u VALUES (1); PREPARE TRANSACTION 'later'")
     try:
-        with pytest.raises(SourceError, match=r"begin to follow table u .* prepared transaction 'later'") as refused:
+        with pytest.raises(SourceError, match=r"start capturing table u .* prepared transaction 'later'") as refused:
             source.capture("u")
     finally:
         db.execute("COMMIT PREPARED 'later'")

@@ -31,7 +31,7 @@ from headwater.sources.postgres.wire.messages import (
     Update,
 )
 from headwater.sources.postgres.wire.pgoutput import MessageDecoder
-from tests.sources.postgres.written import written
+from tests.sources.postgres.wire.encoder import written
 
 _EXAMPLES = 150 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 _lsns = st.integers(0, 2**64 - 1)

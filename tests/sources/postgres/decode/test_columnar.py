@@ -28,7 +28,7 @@ from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.connections import Sessions
 from headwater.sources.postgres.server.value_types import BUILT_IN
 from headwater.sources.postgres.stream import Slot, Stream
-from headwater.sources.postgres.wire import assembly
+from headwater.sources.postgres.wire import transaction_assembly
 from headwater.sources.postgres.wire.messages import (
     UNCHANGED,
     Begin,
@@ -45,7 +45,7 @@ from headwater.sources.postgres.wire.messages import (
 )
 from headwater.sources.postgres.wire.replication import Received
 from headwater.sources.source import SchemaChange
-from tests.sources.postgres.written import written
+from tests.sources.postgres.wire.encoder import written
 from tests.sources.replica import exact
 from tests.support.fuzz import tries
 
@@ -211,7 +211,7 @@ def _stream(directory: Path, shapes: Sequence[Shaped]) -> tuple[Stream, RowCache
             row_cache.begin(shape.capture)
     made = Stream(cast(Sessions, None), Slot("slot", 0), row_cache, lambda _: (None, BUILT_IN))
     for shape in shapes:  # as every connection is told, sooner or later
-        made.translation._described(shape.relation, made.position)
+        made.decoder._described(shape.relation, made.position)
     return made, row_cache
 
 
@@ -254,7 +254,7 @@ def _kept(row_cache: RowCache, shapes: Sequence[Shaped]) -> list[list[str]]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns, however few rows there are."""
-    monkeypatch.setattr(assembly, "SIMPLE_MIN", 2)
+    monkeypatch.setattr(transaction_assembly, "SIMPLE_MIN", 2)
     monkeypatch.setattr(stream, "SIMPLE_MIN", 2)
 
 
@@ -270,7 +270,7 @@ def _equal(seed: int) -> None:
 
 def _follow(chance: Random, one: Path, two: Path, shapes: Sequence[Shaped], payloads: list[bytes]) -> None:
     rows, kept_rows = _stream(one, shapes)
-    rows._commit_all(assembly.Assembly().take_each(payloads))
+    rows._commit_all(transaction_assembly.Assembly().take_each(payloads))
     columns, kept_columns = _stream(two, shapes)
     found: list[Any] = []
     logged: list[Any] = []

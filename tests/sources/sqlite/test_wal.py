@@ -17,8 +17,8 @@ from headwater.sources.sqlite import read_pin
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.triggers import POSITION
 from headwater.sources.sqlite.wal import HEADER_BYTES, WalReader, checksums, left_seqs, parse_header, read_commits
-from tests.sources.conftest import Connect
 from tests.sources.replica import drain
+from tests.sources.sqlite.conftest import Connect
 
 
 def slow_checksum(words: list[int], s0: int, s1: int) -> tuple[int, int]:

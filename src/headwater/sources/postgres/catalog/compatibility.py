@@ -22,7 +22,7 @@ class TableDescription:
 
 def misfit(capture: CapturedTable, now: TableDescription, shape: PostgresTable | None) -> str | None:
     """Why what we keep of a table cannot go on as the table is now; columns may have been added behind its own. While
-    it has no replica identity only inserts can come: to end it then is for `Watch`, which also unpublishes it."""
+    it has no replica identity only inserts can come: to end it then is for `DdlPoll`, which also unpublishes it."""
     table, width = capture.table, len(capture.table.columns)
     if now.name != table.name:
         return f"table {table.name} was renamed to {now.name}"

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.errors import SourceError
-from headwater.sources.postgres.wire import assembly
-from headwater.sources.postgres.wire.assembly import Assembly, CommittedTransaction
+from headwater.sources.postgres.wire import transaction_assembly
 from headwater.sources.postgres.wire.messages import (
     Begin,
     Commit,
@@ -24,8 +23,9 @@ from headwater.sources.postgres.wire.messages import (
     StreamStart,
     StreamStop,
 )
+from headwater.sources.postgres.wire.transaction_assembly import Assembly, CommittedTransaction
 from headwater.sources.source import ChangesLost
-from tests.sources.postgres.written import written
+from tests.sources.postgres.wire.encoder import written
 
 _EXAMPLES = 60 * int(os.environ.get("HEADWATER_FUZZ", "1"))
 
@@ -36,7 +36,7 @@ def test_streamed_and_plain_transactions_in_any_order(seed: int, spool: int) -> 
     chance = random.Random(seed)
     messages, expected = _world(chance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assembly, "SPOOL_BYTES", spool)
+        patch.setattr(transaction_assembly, "SPOOL_BYTES", spool)
         made = Assembly()
         found = [done for payload in messages if (done := made.take(payload)) is not None]
         made.close()
@@ -105,7 +105,7 @@ def test_a_transaction_over_the_limit_is_not_taken_over(monkeypatch: pytest.Monk
     first: Message = StreamStart(7, True) if streamed else Begin(0, 0, 7)
     last: list[Message] = [StreamStop(), StreamCommit(7, 0, 9, 0)] if streamed else [Commit(0, 9, 0)]
     ends = [written(one) for one in last]
-    monkeypatch.setattr(assembly, "TRANSACTION_BYTES_MAX", 5 * len(change))
+    monkeypatch.setattr(transaction_assembly, "TRANSACTION_BYTES_MAX", 5 * len(change))
     made = Assembly()
     for _ in range(2):
         (done,) = made.take_each([written(first), *[change] * 5, *ends])
