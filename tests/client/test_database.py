@@ -247,7 +247,7 @@ def test_many_threads_may_use_one_database(here: Place) -> None:
     assert failures == []
 
 
-# — embedded alone: the origin is in reach
+# — embedded alone: the source is in reach
 
 
 @EMBEDDED

@@ -177,7 +177,7 @@ def test_damaged_diffs_are_set_aside_at_the_next_start(tmp_path: Path, url: str,
         other.lives()
 
 
-# — the origin
+# — the source
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no database, and was never one" * 50])

@@ -1,6 +1,6 @@
 """Live queries on PostgreSQL in the forms that its users write: collected values, arrays, patterns. Followed, right.
 
-Rows come, change and go at random; after each round every query is held against the origin's own answer.
+Rows come, change and go at random; after each round every query is held against the source's own answer.
 """
 
 from __future__ import annotations

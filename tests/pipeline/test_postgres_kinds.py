@@ -1,6 +1,6 @@
 """Live queries on PostgreSQL that compare, join, group and order by types beyond numbers and text: followed, and right.
 
-Rows come, change and go at random; after each round every query is held against the origin's own answer.
+Rows come, change and go at random; after each round every query is held against the source's own answer.
 """
 
 from __future__ import annotations

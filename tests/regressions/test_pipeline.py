@@ -275,7 +275,7 @@ def test_what_is_over_is_forgotten_before_anybody_can_read_of_it(make: Make, mon
     monkeypatch.setattr(pipeline._controls, "append_many", noting)
     works.write("DROP TABLE t")
     works.run()
-    assert known == [(2, {}, [])]  # that of the table, and that of the window which the origin answers
+    assert known == [(2, {}, [])]  # that of the table, and that of the window which the source answers
 
 
 def test_what_a_cell_cannot_get_past_is_forgotten_before_anybody_can_read_of_it(

@@ -21,7 +21,7 @@ Params = Sequence[Value] | Mapping[str, Value]
 
 
 class OpenTransaction(Protocol):
-    """An open transaction at the origin. `position` is set by the commit."""
+    """An open transaction at the source. `position` is set by the commit."""
 
     position: int
 
@@ -30,7 +30,7 @@ class OpenTransaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What the effective query answers at the origin, at one position."""
+    """What the effective query answers at the source, at one position."""
 
     rows: list[Fields]
     position: int
@@ -111,7 +111,7 @@ class Database:
         return self._subscribe(sql, given, callback, timeout)
 
     def execute(self, sql: str, *params: Any) -> int:
-        """Writes through to the origin; the position it returns can be waited for."""
+        """Writes through to the source; the position it returns can be waited for."""
         self._check_open()
         return self._backend.execute(sql, as_params(params))
 
@@ -123,7 +123,7 @@ class Database:
         return self._backend.transaction()
 
     def position(self) -> int:
-        """The origin's position now, for writes made elsewhere."""
+        """The source's position now, for writes made elsewhere."""
         return self._backend.position()
 
     def explain(self, sql: str, *params: Any, analyze: bool = False) -> str:
@@ -136,10 +136,10 @@ class Database:
         return self._backend.status()
 
     def verify(self, live: LiveResult, timeout: float = 30.0) -> None:
-        """Runs the effective query at the origin and raises `Drift` where the live rows differ at that position.
+        """Runs the effective query at the source and raises `Drift` where the live rows differ at that position.
 
         The live result may move on meanwhile: what it is told is kept, and folded up to just that position. One that
-        the origin answers is right only where it was answered, so what was committed before is waited for first.
+        the source answers is right only where it was answered, so what was committed before is waited for first.
         """
         if live.id not in self._asked:
             raise HeadwaterError("expected a live query of this database, found one that is closed or another's")
@@ -217,7 +217,7 @@ class Database:
 
 def check(effective: Effective, rows: Sequence[Fields]) -> None:
     """Raises `Drift` with the difference. 1 and 1.0 differ, and so do 0.0 and -0.0; the last digits of a REAL do not:
-    our sums are exact and rounded once, the origin's depend on the order of its rows."""
+    our sums are exact and rounded once, the source's depend on the order of its rows."""
     found, expected = [_told(row) for row in rows], [_told(row) for row in effective.rows]
     if not effective.ordered:
         found, expected = sorted(found), sorted(expected)

@@ -182,7 +182,7 @@ class LiveResult:
         self._pending.append(emission)
 
     def ready(self, position: int) -> None:
-        """Right for this position, once it is reached; a query that the origin answers says so again and again."""
+        """Right for this position, once it is reached; a query that the source answers says so again and again."""
         self._ready_at = position
 
     def rewind(self) -> None:
@@ -201,7 +201,7 @@ class LiveResult:
         self.stale()
 
     def failed(self, reason: str) -> None:
-        """The origin would raise for this query just now: the rows, if there are any, are those before."""
+        """The source would raise for this query just now: the rows, if there are any, are those before."""
         self._phase, self._reason = "stale", reason
 
     def closed(self, reason: str) -> None:

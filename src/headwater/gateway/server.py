@@ -49,7 +49,7 @@ class Server:
         limits: Limits = DEFAULT,
         ephemeral: bool = False,
     ) -> None:
-        """`ephemeral`: without a data directory, nothing stays that would hold back the origin's log."""
+        """`ephemeral`: without a data directory, nothing stays that would hold back the source's log."""
         self.url = shown(url)
         source = open_source(url)
         source.ephemeral = data_dir is None and (url.startswith("memory:") or (ephemeral and source.holds_log))

@@ -367,7 +367,7 @@ class Pipeline:
         limit = self.limits.slot_lag_bytes_max
         if self.source_lag_bytes > limit:
             reason = (
-                f"the origin kept {self.source_lag_bytes:,} bytes of its log for us, more than {limit:,}: let go of"
+                f"the source kept {self.source_lag_bytes:,} bytes of its log for us, more than {limit:,}: let go of"
             )
             _log.error("%s", reason)
             self.source.abandon(reason)

@@ -34,7 +34,7 @@ class Kept:
 
 class Retention:
     """`floor` says from which log offset an activation under way still reads; `settled` is told before segments go.
-    `release` lets go of the templates that nobody needs any more; `watch` looks at what the origin keeps for us."""
+    `release` lets go of the templates that nobody needs any more; `watch` looks at what the source keeps for us."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Windows that must begin anew, because changes at the origin were lost: asked for again, by a thread of its own.
+"""Windows that must begin anew, because changes at the source were lost: asked for again, by a thread of its own.
 
-It asks on and on while the origin cannot be reached. What the origin refuses, it refuses; it holds no window itself.
+It asks on and on while the source cannot be reached. What the source refuses, it refuses; it holds no window itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headwater.plan.planner import Planned
 from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import ChangesLost
 
-_TRIES = 4  # while the origin answers; its tables may be changing just now
+_TRIES = 4  # while the source answers; its tables may be changing just now
 _PAUSE_S = 0.2
 _PAUSE_S_MAX = 5.0
 _log = logging.getLogger("headwater.hub")

@@ -46,8 +46,8 @@ class Subscription:
     cell: int
     resume: Resume | None = None
     started: bool = False
-    failure: str | None = None  # why the origin does not answer it
-    right_through: int = -1  # the last position said of a query that the origin answers
+    failure: str | None = None  # why the source does not answer it
+    right_through: int = -1  # the last position said of a query that the source answers
 
 
 @dataclass(frozen=True, slots=True)

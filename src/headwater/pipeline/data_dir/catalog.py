@@ -29,7 +29,7 @@ class Arranged(msgspec.Struct, frozen=True):
 
 class Known(msgspec.Struct, frozen=True):
     """An active template: the table or relation it is arranged from, the base tables of that, its output names, and
-    how it is arranged, unless the origin answers it."""
+    how it is arranged, unless the source answers it."""
 
     table: str
     tables: frozenset[str]
@@ -74,7 +74,7 @@ class Catalog(msgspec.Struct):
         return True
 
     def forget_relations(self, table: str) -> None:
-        """Those that read the table: they began with types that it no longer has. What the origin answers goes on."""
+        """Those that read the table: they began with types that it no longer has. What the source answers goes on."""
         followed = [known for known in self.templates.values() if known.arranged is not None]
         for name in {known.table for known in followed if table in known.tables} - {table}:
             self.forget_relation(name)

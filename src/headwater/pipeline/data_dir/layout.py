@@ -1,6 +1,6 @@
 """Where things lie in a data directory. It opens nothing but the lock that keeps a second server out.
 
-All of it is made of the origin's rows, and can be made of them again: so it may be cleared.
+All of it is made of the source's rows, and can be made of them again: so it may be cleared.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def kept(self) -> Path:
-        """What a source keeps beside its origin."""
+        """What a source keeps of its database."""
         return self.root / "postgres"
 
     def cell(self, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""EXPLAIN with figures: the query run once by our own engine over the rows the origin has now, in memory of its own.
+"""EXPLAIN with figures: the query run once by our own engine over the rows the source has now, in memory of its own.
 
 It reads every row of the tables the query reads: for a look, not for a dashboard.
 """

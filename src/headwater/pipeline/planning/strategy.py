@@ -1,4 +1,4 @@
-"""From SQL to a plan with any source: ours where we can keep the query current, else the origin's answers."""
+"""From SQL to a plan with any source: ours where we can keep the query current, else the source's answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("headwater.plan")
 
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
-    """What we cannot keep current ourselves, the origin is asked again for."""
+    """What we cannot keep current ourselves, the source is asked again for."""
     if source.dialect == "postgres":
         return _plan_read(source, tables, sql, params)
     try:
@@ -45,7 +45,7 @@ def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params:
 def _plan_read(
     source: Source, tables: Mapping[str, Table], sql: str, params: Given
 ) -> tuple[Planned, Requeried | None]:
-    """The origin reads the query first. Ours must come to the same tables and names, or it has read something else."""
+    """The source reads the query first. Ours must come to the same tables and names, or it has read something else."""
     reads = source.reads(sql, params)
     try:
         planned = plan(sql, {name: tables[name] for name in reads.tables if name in tables}, params)
@@ -58,7 +58,7 @@ def _plan_read(
 
 
 def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> Requeried:
-    """What a query that the origin answers reads now; `SqlError` where that makes another query of it."""
+    """What a query that the source answers reads now; `SqlError` where that makes another query of it."""
     reads = source.reads(query.sql, query.params)
     if reads.columns != query.names:
         raise SqlError("what it reads was redefined with other columns: subscribe again", sql=query.sql)
@@ -95,7 +95,7 @@ def _refuse_volatile(source: Source, sql: str, params: Given, reads: Reads) -> N
 def _selected(
     source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads
 ) -> tuple[Selection, Mapping[str, frozenset[str]]]:
-    """With the columns that count. The origin reads what we made of the query, and must find the same tables in it."""
+    """With the columns that count. The source reads what we made of the query, and must find the same tables in it."""
     if not reads.row_by_row:
         raise NoOutline("a function in it gathers rows, or it reads a view")
     read = {name: table for name, table in tables.items() if name in reads.tables}
@@ -105,13 +105,13 @@ def _selected(
     except SqlError as error:
         raise NoOutline(f"with its keys, {error.message}") from None
     if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
-        raise NoOutline("the origin reads it otherwise than we do")
+        raise NoOutline("the source reads it otherwise than we do")
     DIALECTS[source.dialect].requery.refuse_unordered([one.place for one in selection.order], found.typed)
     return selection, found.tables
 
 
 def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
-    """What the origin prepares is right, whether our grammar knows it or not. Of what it refuses too, our own words say
+    """What the source prepares is right, whether our grammar knows it or not. Of what it refuses too, our own words say
     more."""
     if isinstance(refusal, UnsupportedQuery):
         return source.reads(sql, params)

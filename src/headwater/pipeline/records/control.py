@@ -84,7 +84,7 @@ class SubscribeRecord(msgspec.Struct, frozen=True):
     limit: int | None
     offset: int
     boot: int
-    answered: bool = False  # the origin answers it: see AnswerRecord
+    answered: bool = False  # the source answers it: see AnswerRecord
     ordered: bool = False  # of an answered one
     keys: Keys | None = None  # of an answered one whose rows have them
 
@@ -99,7 +99,7 @@ class UnsubscribeRecord(msgspec.Struct, frozen=True):
 
 
 class AnswerRecord(msgspec.Struct, frozen=True):
-    """What the origin said to the query of an instance at a source position that the log has reached.
+    """What the source said to the query of an instance at a source position that the log has reached.
 
     With `parts` it was asked for these alone: places of columns that are not shown, and values of them. `renamed` are
     the keys that rows were given since the answer before: by such places, packed."""

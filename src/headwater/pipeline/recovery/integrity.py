@@ -1,6 +1,6 @@
 """Whether a data directory can be gone on from: what its cells must read is there, and as it was written.
 
-All of it was made of the origin's rows, and can be made of them again; so what is damaged beyond an older manifest is
+All of it was made of the source's rows, and can be made of them again; so what is damaged beyond an older manifest is
 told here, before anybody counts on it, as `Corrupt`. It alters nothing.
 """
 

@@ -1,4 +1,4 @@
-"""What has changed since a window was last answered, as what to ask the origin for. Bounded; it never asks itself."""
+"""What has changed since a window was last answered, as what to ask the source for. Bounded; it never asks itself."""
 
 from __future__ import annotations
 

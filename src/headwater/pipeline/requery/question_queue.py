@@ -1,4 +1,4 @@
-"""Windows that the origin is to be asked for, in a fair order: clients take turns, and so do the windows of one client.
+"""Windows that the source is to be asked for, in a fair order: clients take turns, and so do the windows of one client.
 
 Some lanes are for questions that are known to be slow, so that these never hold up the others; and no client has all
 lanes of a kind. It knows windows and clients by numbers, asks nothing and reads no clock. Not safe for several threads.

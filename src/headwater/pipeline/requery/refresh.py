@@ -129,7 +129,7 @@ class Refresh:
         limit_s: float,
         times: int = 1,
     ) -> Answer | None:
-        """The answer; none where the origin has none, or not of these columns and keys: then the window ends."""
+        """The answer; none where the source has none, or not of these columns and keys: then the window ends."""
         began_s = time.monotonic()
         try:
             answer = ask(self._windows.cancellable(instance, asked, limit_s))
