@@ -42,7 +42,7 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureF
         main(["watch", SELECT, "--source", f"sqlite:///{tmp_path}/t.db", "--runner", "inline", "--data-dir", str(file)])
         == 1
     )
-    assert "expected a directory to keep data in" in capsys.readouterr().err
+    assert "as the data directory" in capsys.readouterr().err
     assert file.read_text() == "mine"
 
 

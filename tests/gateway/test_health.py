@@ -186,7 +186,7 @@ def test_a_database_that_neither_answers_nor_refuses_is_told(tmp_path: Path, mon
         with monkeypatch.context() as patch:
             patch.setattr(here.server.pipeline.source, "changes", lambda *asked: held.wait() and changes(*asked))
             try:
-                becomes_stale(here.db, here, "without an end")
+                becomes_stale(here.db, here, "reading changes from the database has taken")
             finally:
                 held.set()
         becomes_ready(here.db, here, here.write("UPDATE t SET n = n + 1"))

@@ -276,7 +276,7 @@ def test_there_are_so_many_subscriptions_and_no_more(tmp_path: Path) -> None:
     with place("ws", tmp_path, limits=replace(DEFAULT, subscriptions_max=3)) as here:
         fill(here, 10)
         lives = [here.db.query("SELECT id FROM t WHERE n = ?", n, live=True) for n in range(3)]
-        with pytest.raises(headwater.LimitExceeded, match="at most 3 subscriptions"):
+        with pytest.raises(headwater.LimitExceeded, match="at most 3 on this server"):
             here.db.query("SELECT id FROM t WHERE n = 4", live=True)
         lives[0].abort()
         eventually(lambda: here.server.hub.subscriptions == 2)
@@ -312,7 +312,7 @@ def test_a_session_has_its_own_limit(tmp_path: Path) -> None:
         fill(here, 10)
         for n in range(2):
             here.db.query("SELECT id FROM t WHERE n = ?", n, live=True)
-        with pytest.raises(headwater.LimitExceeded, match="at most 2 subscriptions a session"):
+        with pytest.raises(headwater.LimitExceeded, match="at most 2 per session"):
             here.db.query("SELECT id FROM t WHERE n = 4", live=True)
         with headwater.connect(here.url) as other:
             assert other.query("SELECT id FROM t WHERE n = 4", live=True).state == "ready"

@@ -80,7 +80,7 @@ def test_a_transaction_over_budget_ends_its_query_alone(shop: Path, tmp_path: Pa
         assert "bug" not in culprit.reason
         eventually(lambda: neighbour.state == "ready")  # while its cell fails, it is stale
         db.verify(neighbour)
-        with pytest.raises(headwater.HeadwaterError, match="try it again in"):
+        with pytest.raises(headwater.HeadwaterError, match="retry in"):
             db.query(PRODUCT, live=True)
         eventually(lambda: db.status()["failure"] is None)
 

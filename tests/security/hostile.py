@@ -53,7 +53,7 @@ def _tried(ask: Callable[[str], Any], sql: str) -> Any:
     try:
         return ask(sql)
     except HeadwaterError as refusal:
-        assert refusal.message.strip() and "error of its own" not in refusal.message, refusal
+        assert refusal.message.strip() and "internal error" not in refusal.message, refusal
         return refusal
 
 

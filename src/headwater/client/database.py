@@ -142,7 +142,7 @@ class Database:
         the source answers is right only where it was answered, so what was committed before is waited for first.
         """
         if live.id not in self._asked:
-            raise HeadwaterError("expected a live query of this database, found one that is closed or another's")
+            raise HeadwaterError("the live query is closed, or is of another database")
         if live.strategy in ASKED:
             live.wait(self.position(), timeout=timeout)
         told: list[Emission | None] = []
@@ -151,7 +151,7 @@ class Database:
             state = live.snapshot
             effective = self._backend.effective(*self._asked[live.id])
             if not live.wait(effective.position, timeout=timeout):
-                raise Drift(f"expected the live rows at position {effective.position} within {timeout} s, found none")
+                raise Drift(f"the live rows did not reach position {effective.position} within {timeout} s")
         finally:
             stop()
         for emission in told:
@@ -209,7 +209,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed.is_set():
-            raise HeadwaterError("expected an open database, found one that was closed")
+            raise HeadwaterError("the database is closed")
 
     def _gap(self, id: str) -> None:
         self._backend.again(id)
@@ -238,7 +238,7 @@ def check_text(sql: str) -> None:
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        raise SqlError(f"expected text, found a lone surrogate at character {error.start + 1} of the query") from None
+        raise SqlError(f"the query is not valid text: character {error.start + 1} is a lone surrogate") from None
 
 
 def as_params(params: tuple[Any, ...]) -> Params:

@@ -280,7 +280,7 @@ def _call(callback: Callable[..., object], *arguments: object) -> None:
     try:
         callback(*arguments)
     except Exception:
-        _log.exception("a callback of a live query raised")
+        _log.exception("a callback of a live query raised an exception")
 
 
 def _forget(callbacks: list[Any], callback: object) -> None:

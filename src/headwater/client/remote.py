@@ -101,7 +101,7 @@ class Remote:
             self._send(message)
         if not asked.settled.wait(_OPEN_S):
             self.drop(live_id, forget=True)
-            raise HeadwaterError(f"expected an answer from {self._url} within {_OPEN_S:.0f} s, found none")
+            raise HeadwaterError(f"no answer from {self._url} within {_OPEN_S:.0f} s")
         if asked.refused is not None:
             self._asked.pop(live_id, None)
             raise asked.refused
@@ -144,8 +144,8 @@ class Remote:
         query = urllib.parse.urlencode({"sql": sql, "params": json.dumps(wired(params)), "analyze": int(analyze)})
         if len(query) > _ADDRESS_BYTES_MAX:
             raise LimitExceeded(
-                f"the query is too long to be explained through a gateway: {len(query):,} bytes as an address, "
-                f"of at most {_ADDRESS_BYTES_MAX:,}",
+                f"the query is too long to be explained through a gateway: {len(query):,} bytes as a URL, "
+                f"at most {_ADDRESS_BYTES_MAX:,}",
                 hint="explain it where the database is: headwater explain",
             )
         return str(self._got(f"/v1/explain?{query}", sql)["text"])
@@ -175,7 +175,7 @@ class Remote:
             raise self._turned_away(error.response.status_code, error.response.body or b"") from None
         except (OSError, websockets.exceptions.WebSocketException) as error:
             raise HeadwaterError(
-                f"expected a gateway at {self._url}, found none: {error}", hint="is `headwater serve` running there?"
+                f"cannot connect to a gateway at {self._url}: {error}", hint="is `headwater serve` running there?"
             ) from None
         with self._lock:
             self._socket = socket
@@ -268,7 +268,7 @@ class Remote:
         if error.code == PermissionDenied.code and error.id is None:
             self._unadmitted(error)
         elif error.id is None or asked is None:
-            _log.error("the gateway says: %s", error.message)
+            _log.error("error from the gateway: %s", error.message)
         elif error.code == "window_error":
             self._session.failed(error.id, error.message)
         elif asked.settled.is_set():
@@ -298,12 +298,12 @@ class Remote:
             if status == _OK:
                 return dict(json.loads(body))
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise HeadwaterError(f"expected an answer from {base}, found {error or type(error).__name__}") from None
+            raise HeadwaterError(f"no answer from {base}: {error or type(error).__name__}") from None
         raise self._turned_away(status, body, sql)
 
     def _not_here(self, what: str) -> NoReturn:
         raise HeadwaterError(
-            f"expected a connection to the database for {what}, found one to a gateway",
+            f"{what} needs a connection to the database, and this is one to a gateway",
             hint="write through your own connection; live.wait(position) still works",
         )
 
@@ -327,7 +327,7 @@ def wired(params: Params) -> Any:
     try:
         json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise SqlError("expected text, found a lone surrogate in a parameter") from None
+        raise SqlError("a parameter is not valid text: it contains a lone surrogate") from None
     return given
 
 

@@ -86,9 +86,7 @@ class Capture:
         with self._moved:
             self._moved.wait_for(lambda: self.position >= position or self._stop.is_set(), seconds)
         if self.position < position:
-            raise Behind(
-                f"expected to log position {position} within {seconds:g} s, found the capture at {self.position}"
-            )
+            raise Behind(f"position {position} was not logged within {seconds:g} s: capture is at {self.position}")
 
     def reached(self, position: int) -> None:
         """Returns once everything up to the position is in the log. Raises where that does not come any nearer."""
@@ -103,11 +101,11 @@ class Capture:
 
     def _explain(self, position: int) -> NoReturn:
         if self._stop.is_set():
-            raise Stopped(f"expected to log position {position}, found the capture stopped at {self.position}")
-        why = self.failure or "nothing came for too long"
+            raise Stopped(f"position {position} was not logged: capture was stopped at {self.position}")
+        why = self.failure or "no change has arrived for too long"
         raise SourceError(
-            f"expected to log position {position}, found the capture at {self.position}: {why}",
-            hint="subscribe again once the database can be read; `status` tells",
+            f"position {position} was not logged: capture is at {self.position}: {why}",
+            hint="subscribe again when the database can be read; see `status`",
         )
 
     def _run(self) -> None:
@@ -120,14 +118,14 @@ class Capture:
             except HeadwaterError as error:
                 self._failed(error.message)
             except Exception as error:
-                _log.exception("capture failed and tries again")
+                _log.exception("capture failed; retrying")
                 self._failed(repr(error))
 
     @property
     def stall(self) -> str | None:
         """A database that neither answers nor refuses, or a transaction that takes long: nothing comes meanwhile."""
         most_s = self._limits.stale_ms / 1000
-        return f"the database has been read for more than {most_s:g} s without an end" if self.stalled_ms else None
+        return f"reading changes from the database has taken more than {most_s:g} s" if self.stalled_ms else None
 
     @property
     def stalled_ms(self) -> float:
@@ -137,7 +135,7 @@ class Capture:
 
     def _failed(self, reason: str) -> None:
         if self.failure != reason:
-            _log.error("capture waits: %s", reason)
+            _log.error("capture is waiting: %s", reason)
         self.failure = reason
         self._stop.wait(_RETRY_S)
 

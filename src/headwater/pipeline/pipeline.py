@@ -200,7 +200,7 @@ class Pipeline:
         try:
             return self._controls.append(EndEpoch(self.boot))
         except LogError as error:
-            _log.error("the cells are stopped without a word: %s", error)
+            _log.error("could not write the end record; stopping cells: %s", error)
             return self._log.next_offset
 
     def set_aside_diffs(self, cell: int) -> None:
@@ -332,7 +332,7 @@ class Pipeline:
         else:
             if schema.retyped:
                 self._catalog.forget_relations(schema.table)
-            reason = f"table {schema.table} has another key now"
+            reason = f"the key of table {schema.table} was changed"
             over = [UnsubscribeRecord(one, reason, lost=True) for one in self._requery.windows.outgrown(schema.after)]
         self._subscriptions.close(over, schema)
         self._save()
@@ -366,9 +366,7 @@ class Pipeline:
         self.source_lag_bytes = self.source.lag_bytes()
         limit = self.limits.slot_lag_bytes_max
         if self.source_lag_bytes > limit:
-            reason = (
-                f"the source kept {self.source_lag_bytes:,} bytes of its log for us, more than {limit:,}: let go of"
-            )
+            reason = f"the source kept {self.source_lag_bytes:,} bytes of its log, more than {limit:,}: released"
             _log.error("%s", reason)
             self.source.abandon(reason)
 

@@ -72,9 +72,9 @@ class Retention:
                 self.sweep()
                 self._watch()
             except (HeadwaterError, OSError) as error:
-                _log.warning("nothing was cleared away this time: %s", error)
+                _log.warning("could not remove old data; retrying later: %s", error)
             except Exception:
-                _log.exception("nothing was cleared away this time")
+                _log.exception("could not remove old data; retrying later")
 
     def activated(self, offset: int, since: int, files: Iterable[str]) -> None:
         """These files, and the log from `since` on, are needed until every cell is past the activation at `offset`."""

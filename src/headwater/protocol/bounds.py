@@ -15,7 +15,7 @@ from headwater.protocol.messages import Ack, Message, Subscribe, Unsubscribe
 def excess(message: Message, size: int, limits: Limits) -> LimitExceeded | None:
     """What is too much in a message of `size` bytes; None where nothing is. What fits whole is not measured again."""
     if isinstance(message, Subscribe | Unsubscribe | Ack) and _is_longer(message.id, size, limits.id_bytes_max):
-        return LimitExceeded(f"expected an id of at most {limits.id_bytes_max} bytes")
+        return LimitExceeded(f"the id is too long: at most {limits.id_bytes_max} bytes")
     return _of_subscribe(message, size, limits) if isinstance(message, Subscribe) else None
 
 
@@ -26,15 +26,15 @@ def byte_size(text: bytes | str) -> int:
 def _of_subscribe(subscribe: Subscribe, size: int, limits: Limits) -> LimitExceeded | None:
     params = subscribe.params
     if _is_longer(subscribe.sql, size, limits.sql_bytes_max):
-        return LimitExceeded(f"expected at most {limits.sql_bytes_max} bytes of SQL")
+        return LimitExceeded(f"the SQL is too long: at most {limits.sql_bytes_max} bytes")
     if len(params) > limits.params_max:
-        return LimitExceeded(f"expected at most {limits.params_max} parameters, found {len(params)}")
+        return LimitExceeded(f"too many parameters: {len(params)}, at most {limits.params_max}")
     if size > limits.params_bytes_max and len(msgspec.json.encode(params)) > limits.params_bytes_max:
-        return LimitExceeded(f"expected at most {limits.params_bytes_max} bytes of parameters")
+        return LimitExceeded(f"the parameters are too large: at most {limits.params_bytes_max} bytes")
     if isinstance(params, dict) and any(_is_longer(name, size, limits.id_bytes_max) for name in params):
-        return LimitExceeded(f"expected names of parameters of at most {limits.id_bytes_max} bytes")
+        return LimitExceeded(f"a parameter name is too long: at most {limits.id_bytes_max} bytes")
     if any(_is_deeper(value, limits.params_depth_max) for value in _inside(params)):
-        return LimitExceeded(f"expected parameters nested at most {limits.params_depth_max} deep")
+        return LimitExceeded(f"parameters are nested too deeply: at most {limits.params_depth_max} levels")
     return None
 
 

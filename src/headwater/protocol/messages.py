@@ -193,7 +193,7 @@ def decode_from_client(data: bytes | str) -> FromClient:
         message: FromClient = _FROM_CLIENT.decode(data)
     except _UNREADABLE as error:
         raise ProtocolError(
-            f"expected a message of the protocol, found one that does not read: {error}",
+            f"cannot decode the message: {error}",
             hint="messages are JSON objects with a type: hello, subscribe, unsubscribe, ack, await or ping",
         ) from None
     return message
@@ -203,5 +203,5 @@ def decode_from_server(data: bytes | str) -> FromServer:
     try:
         message: FromServer = _FROM_SERVER.decode(data)
     except _UNREADABLE as error:
-        raise ProtocolError(f"expected a message of the protocol, found one that does not read: {error}") from None
+        raise ProtocolError(f"cannot decode the message: {error}") from None
     return message

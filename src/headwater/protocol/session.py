@@ -35,8 +35,8 @@ from headwater.protocol.messages import (
 UNEXPECTED, UNADMITTED, TOO_LARGE = 4400, 4401, 1009  # WebSocket close codes
 _MODES = ("diff",)
 _NO_HELLO = ProtocolError("expected hello first", hint='send {"type": "hello"} before anything else')
-_NO_TOKEN = PermissionDenied("expected a valid token, found none or another", hint="say hello {token}")
-_HELLO_AGAIN = ProtocolError("expected hello once, found it again", hint="a session is opened by one hello")
+_NO_TOKEN = PermissionDenied("the token is missing or not valid", hint="send it with hello")
+_HELLO_AGAIN = ProtocolError("hello was sent already", hint="send it once per session")
 
 
 class Phase(enum.Enum):
@@ -160,9 +160,7 @@ class ServerSession:
                 return [self._subscribe(message, size)]
             case Unsubscribe(id, forget):
                 if id not in self.subscriptions:
-                    return [
-                        Send(Error("unknown_subscription", f"expected a subscription, found none named {id!r}", id))
-                    ]
+                    return [Send(Error("unknown_subscription", f"no subscription has the id {id!r}", id))]
                 self.ended(id)
                 return [Drop(id, forget)]
             case Ack(id, seq):
@@ -187,7 +185,7 @@ class ServerSession:
 
     def _refusal(self, subscribe: Subscribe) -> HeadwaterError | None:
         if subscribe.id in self.subscriptions:
-            return ProtocolError(f"expected a new id, found {subscribe.id!r} in use", hint="unsubscribe it first")
+            return ProtocolError(f"the id {subscribe.id!r} is in use", hint="unsubscribe it first")
         if subscribe.mode not in _MODES:
             return ProtocolError(f"expected mode {' or '.join(_MODES)}, found {subscribe.mode[:100]!r}")
         return None
@@ -198,12 +196,14 @@ class ServerSession:
         wait_ms = self._limits.retry_ms
         if len(self.subscriptions) >= most:
             hint = "unsubscribe some, or open another session"
-            return LimitExceeded(f"expected at most {most} subscriptions a session", hint=hint, retry_after_ms=wait_ms)
+            return LimitExceeded(
+                f"too many subscriptions: at most {most} per session", hint=hint, retry_after_ms=wait_ms
+            )
         if self._bytes + size > bytes_max:
-            said = f"expected subscriptions of at most {bytes_max} bytes a session, SQL and parameters together"
+            said = f"subscriptions too large: at most {bytes_max} bytes per session, SQL and parameters together"
             return LimitExceeded(said, hint="unsubscribe some", retry_after_ms=wait_ms)
         if self._share.held >= self._share.most:
-            said = f"expected at most {self._share.most} subscriptions of all sessions of one client"
+            said = f"too many subscriptions: at most {self._share.most} for all sessions of one client"
             return LimitExceeded(said, hint="unsubscribe some", retry_after_ms=wait_ms)
         return None
 

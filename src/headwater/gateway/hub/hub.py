@@ -152,9 +152,11 @@ class Hub:
 
     def _check(self, session: Session, cell: int) -> None:
         if session not in self._sessions.all:
-            raise HeadwaterError("expected an open session, found one that was closed")
+            raise HeadwaterError("the session is closed")
         if self.subscriptions >= self._pipeline.limits.subscriptions_max:
-            raise LimitExceeded(f"expected at most {self._pipeline.limits.subscriptions_max} subscriptions")
+            raise LimitExceeded(
+                f"too many subscriptions: at most {self._pipeline.limits.subscriptions_max} on this server"
+            )
         if (reason := self._pipeline.runner.broken.get(cell)) is not None:
             raise HeadwaterError(reason, hint=_BROKEN_HINT)
 

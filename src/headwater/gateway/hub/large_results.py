@@ -52,6 +52,6 @@ class LargeResults:
             with yielding():
                 events = read()
         except Exception:
-            _log.exception("reading large results")
+            _log.exception("could not read large results")
             events = []
         self._taken(instances, events)

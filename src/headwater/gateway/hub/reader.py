@@ -66,7 +66,7 @@ class Reader:
                 if not self.round():
                     self._cells.wait(_WAIT_S)
             except Exception:
-                _log.exception("a round of the hub failed; the next one follows")
+                _log.exception("delivering emissions failed; retrying")
                 self._stop.wait(_WAIT_S)
 
     def catch_up(self) -> None:
@@ -77,7 +77,11 @@ class Reader:
                     for record in records:
                         self._recall(cell, decode_report(record.payload))
             except LogError as error:
-                _log.error("the diffs of cell %d are damaged and set aside; it writes new ones: %s", number, error)
+                _log.error(
+                    "the diffs of cell %d are damaged: they were set aside, and the cell writes new ones: %s",
+                    number,
+                    error,
+                )
                 cell.reader.close()
                 self._pipeline.set_aside_diffs(number)
                 self._cells.reopen(number)
@@ -105,7 +109,7 @@ class Reader:
         try:
             records = cell.reader.poll()
         except LogError as error:
-            _log.error("reading the diffs of cell %d: %s", number, error)
+            _log.error("could not read the diffs of cell %d; sending fresh results: %s", number, error)
             cell.reader.skip()
             self._renew_cell(number)
             return 1
@@ -113,7 +117,9 @@ class Reader:
             try:
                 self._take(cell, decode_report(record.payload))
             except Exception:
-                _log.exception("reading the diffs of cell %d at offset %d", number, record.offset)
+                _log.exception(
+                    "could not read the diffs of cell %d at offset %d; sending fresh results", number, record.offset
+                )
                 self._renew_cell(number)
         return len(records)
 

@@ -60,7 +60,7 @@ class Resubscriber:
                 try:
                     self._begin(together)
                 except Exception:
-                    _log.exception("windows did not begin anew")
+                    _log.exception("could not restart live queries")
 
     def _taken(self) -> Iterator[list[Planned]]:
         """Those of one template together: its tables are read once, and one write to the log does for all."""
@@ -82,7 +82,7 @@ class Resubscriber:
                 for one in wanted:
                     self._refused(one, refusal.message)
                 return
-            _log.warning("live queries wait to begin anew: %s", refusal.message)
+            _log.warning("live queries wait to restart: %s", refusal.message)
             self._stop.wait(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 

@@ -61,7 +61,7 @@ class Admission:
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """What is said here and now; None where the request goes on to its route."""
         if scope.get("state", {}).get(CROWDED):
-            return unavailable("too many connections of your address", DEFAULT.retry_ms)
+            return unavailable("too many connections from your address", DEFAULT.retry_ms)
         is_http = scope["type"] == "http"
         to_page = is_http and scope["path"] == self._page and scope["method"] in ("GET", "HEAD")
         refused = self._allowed.refusal(headers, to_page=to_page)

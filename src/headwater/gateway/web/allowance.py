@@ -31,9 +31,9 @@ class Allowance:
         self._asked.add(id)
         if len(self._asked) > self._limits.questions_per_session_max:
             raise LimitExceeded(
-                f"expected at most {self._limits.questions_per_session_max} subscriptions a session that the database "
-                "has to be asked for",
-                hint="unsubscribe some; explain tells why a query cannot be followed change by change",
+                "too many subscriptions that query the database again: "
+                f"at most {self._limits.questions_per_session_max} per session",
+                hint="unsubscribe some; explain says why a query is not incremental",
                 retry_after_ms=self._limits.retry_ms,
             )
 
@@ -44,7 +44,7 @@ class Allowance:
         """Close code and reason where the socket is held for nothing: no hello in time, or nothing wanted and said."""
         limits = self._limits
         if session.phase is Phase.NEW and (now_s - self._began_s) * 1000 > limits.request_ms_max:
-            return UNEXPECTED, f"expected hello within {limits.request_ms_max} ms"
+            return UNEXPECTED, f"no hello within {limits.request_ms_max} ms"
         if not session.subscriptions and (now_s - self._heard_s) * 1000 > limits.session_idle_ms_max:
             return IDLE, f"idle: no subscription and no message for {limits.session_idle_ms_max} ms"
         return None

@@ -172,7 +172,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if self.read_paused:
             self._deadline.arm()
         else:
-            self._fail(_POLICY, "a message took too long")
+            self._fail(_POLICY, "a message was not complete in time")
 
     def _fail(self, code: int, reason: str) -> None:
         if self.close_sent or self.transport.is_closing():

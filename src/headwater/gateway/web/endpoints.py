@@ -49,7 +49,7 @@ class Endpoints:
         analyze = request.query_params.get("analyze") == "1"
         limits = self._server.pipeline.limits
         if self._shared.explains >= limits.explains_max:
-            return unavailable(f"{self._shared.explains} queries are being explained already", limits.retry_ms)
+            return unavailable(f"too many EXPLAINs: {self._shared.explains} are running", limits.retry_ms)
         self._shared.explains += 1
         try:
             return await answered(

@@ -24,7 +24,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A bound socket; port 0 takes a free one. Beyond loopback a gateway needs auth, which it does not have yet."""
     if host != "localhost" and not is_loopback(host):
         raise HeadwaterError(
-            f"expected a loopback address, found {host}: beyond loopback a gateway does not start without auth",
+            f"refusing to listen on {host}: the gateway has no authentication yet, so it listens on loopback only",
             hint="use --host 127.0.0.1 and put a proxy with authentication in front",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -37,8 +37,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise HeadwaterError(
-            f"expected port {port} on {host} to be free, found: {error.strerror}",
-            hint="give another --port; 0 takes any",
+            f"cannot listen on {host} port {port}: {error.strerror}",
+            hint="choose another --port; 0 picks a free one",
         ) from None
     return bound
 

@@ -40,7 +40,7 @@ from headwater.protocol.values import from_wire
 _SLOW = 4408
 _PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
 _LONG_SQL = 4 << 10
-_TOO_SLOW = "expected a reader that keeps up, found one too slow: resume later"
+_TOO_SLOW = "client too slow: more than {:,} bytes of unsent messages; resume later"
 _FAREWELL_S = 1.0
 _PATIENCE_HEARTBEATS = 10
 _log = logging.getLogger("headwater.socket")
@@ -53,7 +53,8 @@ class Socket:
         self._address = websocket.client.host if websocket.client else ""
         share = shared.share_of(self._address, self._limits)
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
-        self._allowance, self._farewell = Allowance(self._limits, time.monotonic()), (_SLOW, _TOO_SLOW)
+        self._allowance = Allowance(self._limits, time.monotonic())
+        self._farewell = _SLOW, _TOO_SLOW.format(self._limits.outbox_bytes_max)
         self._outbox = SocketOutbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._sink = SocketSink(self._outbox, shared.bodies, self._ended, self._subscribed)
@@ -154,7 +155,7 @@ class Socket:
                 await self._shared.wide.admit(self._address, len(unknown.template.outputs))
                 async with self._preparing:
                     planned = await self._shared.workers.prepare(self._server.hub.prepare, self.session, unknown)
-            raise HeadwaterError("the query's tables changed while it was set up, again and again", hint="try again")
+            raise HeadwaterError("the tables of the query kept changing while it was set up", hint="try again")
         except Exception as error:
             self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
@@ -264,5 +265,6 @@ def _told(error: Exception) -> HeadwaterError:
     """What a subscriber hears of an error; one that was never meant to happen is for the log, not for the wire."""
     if isinstance(error, HeadwaterError):
         return error
-    _log.error("a subscription failed", exc_info=error)
-    return HeadwaterError("the server met an error of its own", hint="its log has the details")
+    id = secrets.token_hex(4)
+    _log.error("a subscription failed with internal error %s", id, exc_info=error)
+    return HeadwaterError(f"internal error (id {id})", hint="details are in the server log; please report it")

@@ -33,9 +33,9 @@ class WideQueries:
             await asyncio.sleep(min(wait_s, max(0.0, until_s - self._clock())))
             if self._clock() >= until_s and (wait_s := self._owed_s(address)) > 0:
                 raise LimitExceeded(
-                    f"expected at most {self._limits.new_columns_per_s_max} columns a second of new queries of "
-                    f"{self._limits.wide_columns_min} columns or more",
-                    hint="ask for fewer columns, or for those of a query that is live already",
+                    f"too many new queries of {self._limits.wide_columns_min} columns or more: "
+                    f"at most {self._limits.new_columns_per_s_max} such columns per second",
+                    hint="select fewer columns, or those of a query that is live already",
                     retry_after_ms=round(wait_s * 1000) + 1,
                 )
         if columns is not None:

@@ -88,8 +88,7 @@ class Activator:
                 fits = still_fits(template, self.catalog.tables)
             if not fits:
                 raise Outdated(
-                    f"expected {', '.join(sorted(template.tables))} to stay as they were while they were read, "
-                    "found a change of columns",
+                    f"columns changed while the rows were read: {', '.join(sorted(template.tables))}",
                     hint="subscribe again",
                 )
             self.kept(self.log.append(activate), activate.since, activate.kept)

@@ -82,7 +82,7 @@ def check_rows(directory: Path, hydration: Hydration) -> None:
     for file, digest in zip(hydration.files, hydration.digests, strict=True):
         if digest_of_file(directory / file) != digest:
             raise Corrupt(
-                f"expected the hydration file {file} as it was written, found it missing or changed",
+                f"the hydration file {file} is missing or damaged",
                 hint="start with a fresh data directory",
             )
 

@@ -77,7 +77,7 @@ class OfflineBuild:
             return
         control = decode_control(record)
         if isinstance(control, Schema) and control.table in self.flow.tables:
-            raise SourceError(f"expected {control.table} to stay as it was, found a change of its columns")
+            raise SourceError(f"columns changed while the rows were read: {control.table}")
 
     def save(self, partition: int, directory: Path) -> Built:
         saved = self.flow.save(directory)
@@ -92,5 +92,5 @@ def taken_over(built: Built, layout: Layout, state: Path) -> None:
                 (state / name).unlink(missing_ok=True)
                 os.link(layout.hydration / built.directory / name, state / name)
     except OSError as error:
-        raise Corrupt(f"the state file {name} of a template cannot be taken over: {error}") from None
+        raise Corrupt(f"cannot link the state file {name} of a template: {error}") from None
     sync_directory(state)

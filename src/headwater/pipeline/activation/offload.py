@@ -95,13 +95,13 @@ class Offload:
             if (directory / build_worker.REFUSED).exists():
                 reason = read_checked(directory / build_worker.REFUSED).decode()
                 shutil.rmtree(directory)
-                raise LimitExceeded(reason, hint="join the tables by an equality, or ask for fewer rows")
+                raise LimitExceeded(reason, hint="join the tables on an equality, or select fewer rows")
             return msgspec.msgpack.decode(read_checked(directory / build_worker.BUILT), type=tuple[Built, ...])
         if pairs > limits.work_pairs_max:
             raise LimitExceeded(
                 f"the query could not be set up within {limits.build_ms_max / 1000:.0f} s: its joins may compare up to "
                 f"{pairs:,} pairs of rows",
-                hint="join the tables by an equality, or ask for fewer rows",
+                hint="join the tables on an equality, or select fewer rows",
             )
         return ()
 
@@ -119,8 +119,8 @@ class Offload:
         except (OSError, subprocess.SubprocessError, Corrupt, msgspec.MsgspecError) as error:
             shutil.rmtree(directory, ignore_errors=True)
             if self._stopped:
-                raise HeadwaterError("expected to activate a template, found the server being closed") from None
-            _log.warning("nothing was %s beside the cells, so it is done here: %s", what, error)
+                raise HeadwaterError("the server is shutting down") from None
+            _log.warning("the worker process for %r failed; doing its work in the server: %s", what, error)
 
     def _run(self, name: str, directory: Path, timeout_s: float | None, progress: Progress | None = None) -> None:
         process = self._started([*COMMAND, name, str(directory.resolve())])
@@ -131,7 +131,7 @@ class Offload:
         finally:
             self._end(process)
         if code != 0:
-            raise subprocess.SubprocessError(f"the process for {name} ended with {code}")
+            raise subprocess.SubprocessError(f"worker process {name} exited with code {code}")
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         with process, self._lock:
@@ -142,7 +142,7 @@ class Offload:
         """Its standard input stays open for as long as we live."""
         with self._lock:
             if self._stopped:
-                raise subprocess.SubprocessError("the server is being closed")
+                raise subprocess.SubprocessError("the server is shutting down")
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             self._running.add(process)

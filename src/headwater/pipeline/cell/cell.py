@@ -144,7 +144,7 @@ class Cell:
                 state = Dataflow.load(self._state, manifest.state, partition=partition, limits=self.config.limits)
                 leases = Leases.load(self._state, manifest.leases)
             except Corrupt as error:
-                _log.error("manifest %d is passed over: %s", manifest.number, error)
+                _log.error("skipping manifest %d: %s", manifest.number, error)
                 continue
             return state, leases, manifest
         return Dataflow(partition=partition, limits=self.config.limits), Leases(), None
@@ -187,7 +187,7 @@ class Cell:
         """Ends what the cell cannot get past, as the log says: just before the records it failed at."""
         due = [one for one in self._expulsions if one.after == self.applied]
         for one in due:
-            _log.error("%s ends in cell %d: %s", one.name, one.cell, one.reason)
+            _log.error("ending %s in cell %d: %s", one.name, one.cell, one.reason)
             self._dataflow.expel(one.name, tx_of(first, 0), _told(one))
         self._controls.banned = {one.name: _told(one) for one in due}
 

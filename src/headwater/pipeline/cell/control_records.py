@@ -144,7 +144,7 @@ class ControlRecords:
                 return None
             taken_over(built, layout, layout.state(self._config.number))
         except Corrupt as error:
-            _log.error("%s is built anew: %s", template.id, error)
+            _log.error("rebuilding template %s from its rows: %s", template.id, error)
             return None
         side.follow(here)
         return side.flow

@@ -62,7 +62,7 @@ def _read(path: Path) -> Manifest | None:
     except OSError:
         return None
     except (Corrupt, msgspec.MsgspecError) as error:
-        _log.error("a manifest is passed over: %s", error)
+        _log.error("skipping a manifest: %s", error)
         return None
 
 

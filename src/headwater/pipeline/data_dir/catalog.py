@@ -91,5 +91,5 @@ def read_catalog(path: Path) -> Catalog | None:
     except FileNotFoundError:
         return None
     except (Corrupt, msgspec.MsgspecError) as error:
-        _log.error("the catalog does not read: %s", error)
+        _log.error("cannot read the catalog: %s", error)
         return None

@@ -21,9 +21,9 @@ def claim_format(root: Path) -> None:
         write_durably(root / _NAME, _mark(str(FORMAT)))
     elif found != str(FORMAT):
         raise HeadwaterError(
-            f"expected the data directory {root} in form {FORMAT}, found form {found!r}: "
-            "another version of Headwater made it",
-            hint="use that version, or a fresh --data-dir; live queries then begin anew",
+            f"the data directory {root} has format {found!r}, of another version of Headwater; "
+            f"this version reads format {FORMAT}",
+            hint="use that version, or a fresh --data-dir: live queries then restart from the database",
         )
 
 
@@ -36,7 +36,7 @@ def _form(root: Path) -> str | None:
     if not mark and not (root / "catalog").exists():
         return None
     if read_catalog(root / "catalog") is not None:
-        _log.error("the mark of the data directory %s was damaged or lost, and is written again: %r", root, mark)
+        _log.error("the format file of the data directory %s was missing or damaged, and is rewritten: %r", root, mark)
         return None
     return form or "1"  # the first one had no mark
 

@@ -27,7 +27,7 @@ class Grid:
         if self.writes != 1:
             raise HeadwaterError(
                 f"expected one write partition, found {self.writes}",
-                hint=f"more than one comes later; use --cells {self.queries}x1",
+                hint=f"more than one is not supported yet; use --cells {self.queries}x1",
             )
         return self
 

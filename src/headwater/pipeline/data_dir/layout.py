@@ -91,8 +91,8 @@ class DirectoryLock:
             self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise HeadwaterError(
-                f"expected a directory to keep data in, found {root}: {error.strerror}",
-                hint="give another --data-dir, one that can be made and written to",
+                f"cannot use {root} as the data directory: {error.strerror}",
+                hint="choose a --data-dir that can be created and written to",
             ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,8 +100,8 @@ class DirectoryLock:
             owner = os.pread(self._fd, 32, 0).decode(errors="replace") or "unknown"
             os.close(self._fd)
             raise HeadwaterError(
-                f"expected to own the data directory {root}, found process {owner} using it",
-                hint="connect to that server with ws://, or give another --data-dir",
+                f"the data directory {root} is in use by process {owner}",
+                hint="connect to that server with ws://, or choose another --data-dir",
             ) from None
         os.truncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)

@@ -34,5 +34,5 @@ class Quarantine:
                 until, reason = self._held.get(name, (0.0, ""))
                 left = until - self._clock()
                 if left > 0:
-                    raise LimitExceeded(reason, hint=f"change the query, or try it again in {left:.0f} s")
+                    raise LimitExceeded(reason, hint=f"change the query, or retry in {left:.0f} s")
                 self._held.pop(name, None)

@@ -100,7 +100,7 @@ class QueryPlanner:
             known = self.requeried.get(planned.instance.id)
         if known is None:
             raise Outdated(
-                "expected the query to be planned as it was a moment ago, found its tables changed",
+                "the tables of the query changed after it was planned",
                 hint="subscribe again",
             )
         return known

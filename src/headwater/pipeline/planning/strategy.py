@@ -53,7 +53,7 @@ def _plan_read(
         return _asked(source, tables, sql, params, reads, refusal.message)
     names = tuple(output.name for output in planned.template.outputs)
     if names != reads.columns or planned.template.tables != frozenset(reads.tables):
-        return _asked(source, tables, sql, params, reads, "we read it otherwise than PostgreSQL does")
+        return _asked(source, tables, sql, params, reads, "Headwater reads the query differently than PostgreSQL")
     return planned, None
 
 
@@ -61,13 +61,13 @@ def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> 
     """What a query that the source answers reads now; `SqlError` where that makes another query of it."""
     reads = source.reads(query.sql, query.params)
     if reads.columns != query.names:
-        raise SqlError("what it reads was redefined with other columns: subscribe again", sql=query.sql)
+        raise SqlError("a view or function in the query now returns other columns: subscribe again", sql=query.sql)
     if query.selection is None:
         _refuse_volatile(source, query.sql, query.params, reads)
         return requeried(query.sql, query.params, reads.columns, reads.tables, query.why)
     _, found = plan_with(source, tables, query.sql, query.params)
     if found is None or found.selection is None or keys_of(found.selection) != keys_of(query.selection):
-        raise SqlError("what it reads was redefined with other keys: subscribe again", sql=query.sql)
+        raise SqlError("a view or function in the query now reads other tables or keys: subscribe again", sql=query.sql)
     return found
 
 
@@ -97,7 +97,7 @@ def _selected(
 ) -> tuple[Selection, Mapping[str, frozenset[str]]]:
     """With the columns that count. The source reads what we made of the query, and must find the same tables in it."""
     if not reads.row_by_row:
-        raise NoOutline("a function in it gathers rows, or it reads a view")
+        raise NoOutline("it calls a function over several rows, or reads a view")
     read = {name: table for name, table in tables.items() if name in reads.tables}
     selection = selection_of(sql, read, source.dialect, reads.columns)
     try:
@@ -105,7 +105,7 @@ def _selected(
     except SqlError as error:
         raise NoOutline(f"with its keys, {error.message}") from None
     if found.columns != (*reads.columns, *selection.names) or found.tables.keys() != reads.tables.keys():
-        raise NoOutline("the source reads it otherwise than we do")
+        raise NoOutline("the database reads the query differently than Headwater")
     DIALECTS[source.dialect].requery.refuse_unordered([one.place for one in selection.order], found.typed)
     return selection, found.tables
 

@@ -201,7 +201,7 @@ def decode_control(record: Record) -> Control:
         control: Control = _DECODERS[record.kind].decode(record.payload)
     except (KeyError, msgspec.MsgspecError) as error:
         raise Corrupt(
-            f"expected a {record.kind.name} record at offset {record.offset}, found one that does not read: {error}",
+            f"cannot decode the {record.kind.name} record at offset {record.offset}: {error}",
             hint="the log was written by another version, or damaged: start with a fresh data directory",
         ) from None
     return control

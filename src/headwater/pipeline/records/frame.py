@@ -379,5 +379,5 @@ def _with_tx(batch: pa.RecordBatch, place: int, offset: int) -> pa.RecordBatch:
 def _malformed(what: str) -> Corrupt:
     return Corrupt(
         f"malformed frame: {what}",
-        hint="it was written by another version of Headwater, or is no frame; capture the source anew",
+        hint="the log was written by another version, or damaged: start with a fresh data directory",
     )

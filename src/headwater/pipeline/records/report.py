@@ -75,7 +75,7 @@ def decode_report(payload: bytes) -> Report:
     try:
         return _DECODER.decode(payload)
     except msgspec.MsgspecError as error:
-        raise Corrupt(f"expected a report of a cell, found a record that does not read: {error}") from None
+        raise Corrupt(f"cannot decode a report of a cell: {error}") from None
 
 
 def events_of(report: Report, gen: int, names: Names, defer: Defer | None = None) -> Iterator[Event]:
@@ -125,7 +125,7 @@ def _decoded(payload: bytes) -> EmissionBatch:
     try:
         return decode(payload)
     except (msgspec.MsgspecError, pa.ArrowException, ValueError) as error:
-        raise Corrupt(f"expected the emissions of a step, found what does not read: {error}") from None
+        raise Corrupt(f"cannot decode the emissions of a step: {error}") from None
 
 
 def _emissions(

@@ -18,7 +18,7 @@ from headwater.pipeline.cell.manifest import Manifest, read_manifests
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, decode_control
 
-_HINT = "start with a fresh data directory: live queries then begin anew"
+_HINT = "start with a fresh data directory: live queries then restart from the database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,9 @@ def check_cell(layout: Layout, cell: int, log: SegmentWriter, logged: Sequence[A
     manifest = next((one for one in read_manifests(layout.cell(cell)) if _is_whole(layout, cell, one)), None)
     offset = manifest.offset if manifest is not None else FIRST_OFFSET - 1
     if not log.first_offset - 1 <= offset < log.next_offset:
-        found = "no manifest that reads" if manifest is None else f"a state as of offset {offset}"
+        found = "it has no readable manifest" if manifest is None else f"its state is as of offset {offset}"
         raise Corrupt(
-            f"expected cell {cell} to go on with the log, offsets {log.first_offset} to {log.next_offset - 1}, "
-            f"found {found}",
+            f"cell {cell} cannot continue from the log (offsets {log.first_offset} to {log.next_offset - 1}): {found}",
             hint=_HINT,
         )
     for one in logged:

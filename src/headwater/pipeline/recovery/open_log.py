@@ -39,7 +39,7 @@ def open_log(source: Source, layout: Layout, grid: Grid, limits: Limits) -> Open
     try:
         return _opened(source, layout, grid, limits)
     except Corrupt as error:
-        _log.error("the data directory is damaged; live queries begin anew: %s", error.message)
+        _log.error("the data directory is damaged; live queries restart from the database: %s", error.message)
         layout.clear()
         return _opened(source, layout, grid, limits)
 
@@ -66,23 +66,23 @@ def _attach(source: Source, layout: Layout, catalog: Catalog) -> None:
     source.attach(layout.root)
     kept = source.captured()
     if kept is not None and (lost := catalog.tables.keys() - kept):
-        raise Corrupt(f"expected what is kept of captured tables, found nothing of {', '.join(sorted(lost))}")
+        raise Corrupt(f"the rows kept of captured tables are missing: {', '.join(sorted(lost))}")
 
 
 def _catalog(source: Source, layout: Layout, grid: Grid, log: SegmentWriter) -> Catalog:
     catalog = read_catalog(layout.catalog)
     if log.next_offset > FIRST_OFFSET if catalog is None else catalog.tables and log.next_offset == FIRST_OFFSET:
-        raise Corrupt("expected the catalog beside its log, found one without the other")
+        raise Corrupt("the catalog is missing, or its log is")
     if catalog is None:
         catalog = Catalog(source.name, grid.cells, time.time_ns() // 1_000_000)
     if catalog.source != source.name:
         raise HeadwaterError(
-            f"expected a data directory of {source.name}, found one of {catalog.source}",
-            hint="give every source its own data_dir",
+            f"the data directory belongs to {catalog.source}, not to {source.name}",
+            hint="use a separate data directory for each source",
         )
     if catalog.cells != grid.cells:
         raise HeadwaterError(
-            f"expected the grid this data directory was made with ({catalog.cells} cells), found {grid.cells}",
+            f"the data directory was created with {catalog.cells} cells, not with {grid.cells}",
             hint="use the same --cells, or a fresh --data-dir",
         )
     catalog.boot += 1
@@ -97,7 +97,7 @@ def _position(source: Source, layout: Layout, log: SegmentWriter, known: int | N
         return found
     if found < position:
         raise SourceError(
-            f"expected the source at position {position} or later, found it at {found}: it is another database, "
+            f"the source is at position {found}, before {position}, which was read already: it is another database, "
             "or an older copy of it",
             hint="start with a fresh data directory",
         )

@@ -217,5 +217,5 @@ class AskedWindows:
             for instance, asked in due.items():
                 asked.asking, asked.retry_s = False, retry_s
                 if reason is not None and self.is_wanted(instance, asked):
-                    self._failed[instance] = f"the database could not be asked: {reason}"
+                    self._failed[instance] = f"the database could not be queried: {reason}"
                 self._put(instance, asked)

@@ -29,7 +29,7 @@ from headwater.sources.source import Answer, Moment, Source
 QUICK_S = 1.0  # what takes longer is slow
 _RETRY_S = 0.5
 _PATIENCE_S, _PATIENCE_S_MAX = 1.0, 30.0  # with the log, while a moment is open
-_OUTGROWN = "its tables have other columns or keys now: subscribe again"
+_OUTGROWN = "the columns or keys of its tables changed: subscribe again"
 _log = logging.getLogger("headwater.requery")
 
 
@@ -96,10 +96,10 @@ class Refresh:
             retry_s = time.monotonic() + _RETRY_S
         except HeadwaterError as error:
             retry_s, reason = time.monotonic() + _RETRY_S, error.message
-            _log.warning("a query could not be asked again: %s", error)
+            _log.warning("could not query the source again: %s", error)
         except Exception as error:
             retry_s, reason = time.monotonic() + _RETRY_S, repr(error)
-            _log.exception("a query could not be asked again")
+            _log.exception("could not query the source again")
         self._windows.failed(due, retry_s, reason)
         return False
 

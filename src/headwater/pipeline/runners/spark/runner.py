@@ -104,7 +104,7 @@ class SparkRunner:
             return
         self._pulse.stop()
         if not self._pulse.ended.wait(_STOP_S) and self._driver is not None:
-            _log.error("the JVM of Spark does not answer: killing it")
+            _log.error("the JVM of Spark does not respond: killing it")
             self._driver.kill()
 
     def _begin(self) -> None:
@@ -151,8 +151,8 @@ class SparkRunner:
             now = time.monotonic()
             if patience.is_over((epochs, *self._signs()), now):
                 raise HeadwaterError(
-                    f"Spark did not start: nothing moved for {still_ms // 1000} s ({self._awaited(epochs)})",
-                    hint="is the machine overloaded, or the Spark session busy with other jobs?",
+                    f"Spark did not start: no progress for {still_ms // 1000} s ({self._awaited(epochs)})",
+                    hint="check whether the machine is overloaded, or the Spark session busy with other jobs",
                 )
             if patience.is_due(now):
                 _log.warning("Spark is starting: %s", self._awaited(epochs))
@@ -172,7 +172,7 @@ class SparkRunner:
         except Exception:
             progress = None
         if self._pulse.ended.is_set():
-            raise HeadwaterError(f"expected the Spark job to run, found it stopped: {self._reason()}")
+            raise HeadwaterError(f"the Spark job stopped: {self._reason()}")
         return 0 if progress is None else int(progress["batchId"])
 
     def _signs(self) -> Iterator[object]:
@@ -208,7 +208,7 @@ class SparkRunner:
             self._give_up(error)
         except Exception as error:
             self._failure = _first_line(error)
-            _log.exception("the Spark job could not be started again")
+            _log.exception("could not restart the Spark job")
 
     def _give_up(self, error: HeadwaterError) -> None:
         """The session was somebody else's, and no other can take its place: all live queries end, with the reason."""
@@ -227,7 +227,7 @@ class SparkRunner:
         for cell in range(self._job.grid.cells):
             if (expel := verdict(self._job.layout, cell)) is not None:
                 self.on_poison(expel)
-        _log.error("the Spark job ended and is started again: %s", self._failure)
+        _log.error("the Spark job ended; restarting it: %s", self._failure)
         self._back_off()
         if self._stopping.is_set():
             return
@@ -253,7 +253,7 @@ class SparkRunner:
     def _damaged(self) -> dict[int, str]:
         corrupt = f"{Corrupt.__module__}.{Corrupt.__qualname__}: "
         said = {cell: words.partition(corrupt)[2] for cell, words in self._said().items()}
-        return {cell: f"cell {cell} cannot go on: {words}" for cell, words in said.items() if words}
+        return {cell: f"cell {cell} cannot continue: {words}" for cell, words in said.items() if words}
 
     def _reason(self) -> str:
         """What the cells themselves said of it; Spark's own words run to 46 lines."""

@@ -103,7 +103,7 @@ def acquire(cells: int, master: str | None, cache: Path) -> Driver:
         slots = context.defaultParallelism
         if _taken + cells > slots:
             raise HeadwaterError(
-                f"expected {_taken + cells} task slots for the cells, found {slots} on {context.master}",
+                f"the cells need {_taken + cells} task slots, and {context.master} has {slots}",
                 hint="use fewer --cells, or a --master with more slots (each cell holds one)",
             )
         _taken += cells
@@ -122,7 +122,7 @@ def renewed(ended: Driver, master: str | None, cache: Path) -> Driver:
     if not ended.is_ours:
         raise SessionEnded(
             f"the Spark session that Headwater was given has ended: {ended.end}",
-            hint="make a new session, then connect again: live queries resume from the data directory",
+            hint="create a new session, then connect again: live queries resume from the data directory",
         )
     with _lock:
         return _current(_taken, master, cache)
