@@ -206,7 +206,7 @@ def test_a_place_where_no_database_can_be(tmp_path: Path) -> None:
 def test_a_data_directory_belongs_to_one_source(tmp_path: Path, url: str) -> None:
     with headwater.connect(url, runner="inline", data_dir=tmp_path / "data"):
         pass
-    with pytest.raises(headwater.HeadwaterError, match="the data directory belongs to .* not to memory-"):
+    with pytest.raises(headwater.HeadwaterError, match=r"the data directory belongs to .* not to memory-"):
         headwater.connect("memory://", runner="inline", data_dir=tmp_path / "data")
     with headwater.connect(url, runner="inline", data_dir=tmp_path / "data") as db:
         assert len(db.query("SELECT id FROM t", live=True).rows) == 2

@@ -146,5 +146,5 @@ def test_two_servers_cannot_share_a_data_directory(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     shop.create(path)
     with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data"):
-        with pytest.raises(headwater.HeadwaterError, match="the data directory .* is in use by process"):
+        with pytest.raises(headwater.HeadwaterError, match=r"the data directory .* is in use by process"):
             headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=tmp_path / "data")
