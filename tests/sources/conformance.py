@@ -408,6 +408,16 @@ def test_wrong_queries_get_the_words_of_the_database(database: SampleDatabase, s
     assert len(source.query("SELECT * FROM t").rows) == 2
 
 
+def test_all_columns_of_a_table_are_selected_by_their_names(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run(
+        'CREATE TABLE "a.b" ("the key" INTEGER PRIMARY KEY, "c""d" TEXT)', """INSERT INTO "a.b" VALUES (1, 'x')"""
+    )
+    [table] = [one for one in source.tables() if "a.b" in one.name]
+    answer = source.query(source.select_all(table))
+    assert (answer.columns, answer.rows) == (table.names, [(1, "x")])
+
+
 def test_prepare_runs_nothing(database: SampleDatabase) -> None:
     source = _shop(database)
     source.prepare("SELECT a FROM t WHERE id = 1")

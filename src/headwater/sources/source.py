@@ -166,6 +166,9 @@ class Source(Protocol):
         """A SELECT on the user's tables and views, answered by the database now; `PermissionDenied` where it does more.
         `LimitExceeded` past the time limit of the cancellation, which has a default."""
 
+    def select_all(self, table: Table) -> str:
+        """The SQL that selects all columns of a table, in their order."""
+
     def moment(self) -> AbstractContextManager[Moment]:
         """A snapshot of now; while it is held, the changes up to its position can be waited for. Leave it soon."""
 

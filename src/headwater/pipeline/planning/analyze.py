@@ -19,7 +19,6 @@ from headwater.model.value import to_array
 from headwater.plan.explain import Actuals
 from headwater.plan.planner import Planned
 from headwater.sources.source import Source
-from headwater.sql.ir.identifier import quote, quote_qualified
 
 _PAIR_BYTES = 128
 
@@ -57,9 +56,7 @@ def _whole(tables: Mapping[str, Table], rows: Mapping[str, pa.RecordBatch], plan
 
 
 def _rows(source: Source, table: Table) -> pa.RecordBatch:
-    names = ", ".join(quote(column.name) for column in table.columns)
-    relation = quote_qualified(table.name) if table.dialect == "postgres" else quote(table.name)
-    answer = source.query(f"SELECT {names} FROM {relation}")
+    answer = source.query(source.select_all(table))
     columns = list(zip(*answer.rows, strict=True)) or [()] * len(table.columns)
     arrays = [to_array(values, column.type) for values, column in zip(columns, table.columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow)

@@ -18,7 +18,14 @@ from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.captured_table import as_known
 from headwater.sources.postgres.catalog.dependencies import prepared, reads_of
-from headwater.sources.postgres.catalog.tables import PostgresTable, capturable, read_shapes, rows_about
+from headwater.sources.postgres.catalog.tables import (
+    PostgresTable,
+    capturable,
+    qualified_name,
+    quoted,
+    read_shapes,
+    rows_about,
+)
 from headwater.sources.postgres.changes import ChangeReader
 from headwater.sources.postgres.ddl_poll import DdlPoll
 from headwater.sources.postgres.positions import Positions
@@ -182,6 +189,9 @@ class PostgresSource(StatementTransactions):
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         return self._snapshots.of_query(sql, params, cancellation or Cancellation())
+
+    def select_all(self, table: Table) -> str:
+        return f"SELECT {', '.join(map(quoted, table.names))} FROM {qualified_name(table.name)}"
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:

@@ -152,6 +152,9 @@ class SqliteBase(StatementTransactions):
         with self._reading() as db, _interruptible(db, cancellation or Cancellation()):
             return answer_of(log_position(db), *answer(db, self._relations, sql, params))
 
+    def select_all(self, table: Table) -> str:
+        return f"SELECT {', '.join(map(quoted, table.names))} FROM {quoted(table.name)}"
+
     @abstractmethod
     def moment(self) -> AbstractContextManager[Moment]: ...
 

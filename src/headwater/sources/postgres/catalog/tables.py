@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.value_types import BUILT_IN, Defined, Types
 
 OURS = "headwater"  # the schema, and the first word of every name of ours
+_NAMES = re.compile(r'"(?:[^"]|"")*"|[^.]+')  # of a schema or a relation, between dots
 _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
 
 
@@ -82,6 +84,12 @@ def table_name(schema: str, relation: str) -> str:
     """`orders` for a table of the schema public, `sales.orders` for others; quoted where a dot would mislead."""
     names = [relation] if schema == "public" else [schema, relation]
     return ".".join(quoted(name) if set(name) & {".", '"'} else name for name in names)
+
+
+def qualified_name(name: str) -> str:
+    """A table by its `table_name`, as SQL names it, whatever the search path."""
+    names = [part if part.startswith('"') else quoted(part) for part in _NAMES.findall(name)]
+    return ".".join(names if len(names) > 1 else [quoted("public"), *names])
 
 
 def quoted(name: str) -> str:
