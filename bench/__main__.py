@@ -6,7 +6,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-NAMES = ("latency", "engine", "activation", "audience", "neighbours", "capture", "postgres")
+NAMES = ("latency", "engine", "sizes", "activation", "audience", "neighbours", "capture", "postgres")
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ TABLE = Table(
 def absorb(arrangement: Arrangement, entries: list[tuple[Row, bool]]) -> None:
     """Entries (row, comes); its id is its identity."""
     rows = batch_of(TABLE, [row for row, _ in entries])
-    hash = arrangement.hashes(arrangement.encode(rows), rows.num_rows)
+    hash = arrangement.hashes(arrangement.encode(rows), rows)
     id = np.array([row[0] for row, _ in entries], np.uint64)
     arrangement.absorb(hash, id, np.array([comes for _, comes in entries], np.bool_), rows, np.arange(len(entries)))
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from headwater.dialects.postgres.kernels.arrow import compile_condition
 from headwater.dialects.postgres.kernels.exact import PostgresKernel
-from headwater.engine.expressions.evaluator import FEW_ROWS, Expressions, conformed
+from headwater.engine.expressions.evaluator import Expressions, conformed
 from headwater.model.schema import Column, Table
+from headwater.model.size import SMALL
 from headwater.model.value import Type, from_array
 from headwater.model.verbatim import Verbatim
 from headwater.sql.bind.bind import bind
@@ -71,7 +72,7 @@ _CONDITIONS = st.recursive(
     max_leaves=4,
 )
 _VALUES = [st.none() | st.sampled_from(values) for _, _, values, _ in _KINDS.values() for _ in "12"]
-_ROWS = st.lists(st.tuples(*_VALUES), min_size=FEW_ROWS + 1, max_size=FEW_ROWS + 9)
+_ROWS = st.lists(st.tuples(*_VALUES), min_size=SMALL.expression_rows + 1, max_size=SMALL.expression_rows + 9)
 
 
 @pytest.mark.slow

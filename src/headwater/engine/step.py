@@ -28,7 +28,6 @@ from headwater.engine.windows.unordered import linear
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 
-_MANY_ROWS = 1024  # from here on hashing whole columns beats hashing what was encoded, row by row
 _GONE_CAME = np.array([False, True])
 
 
@@ -96,8 +95,7 @@ def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None
 
 def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> None:
     encoded = arrangement.encode(changes.rows)
-    count = changes.rows.num_rows
-    hash = arrangement.hash_rows(changes.rows) if count >= _MANY_ROWS else arrangement.hashes(encoded, count)
+    hash = arrangement.hashes(encoded, changes.rows)
     mine = state.mine(arrangement, changes.rows, hash)
     for active in state.served.get((arrangement.table.name, arrangement.keys), ()):
         if active.instances.ranges is None:

@@ -19,9 +19,9 @@ from headwater.engine.windows.size_limits import outgrown
 from headwater.engine.windows.template_program import Projection, identity_of
 from headwater.engine.windows.window import BY_RELATION, Window, WindowGroup
 from headwater.model.encoding.keys import Uint64s
+from headwater.model.size import SMALL
 from headwater.plan.template import Instance
 
-_FETCH_ROWS_MAX = 64  # a larger frame is read from its bucket at once
 Listed = tuple[Uint64s, Int64s, pa.RecordBatch]  # the rows of a result: identity, and place in a pool
 
 
@@ -130,7 +130,7 @@ def _framed(state: DataflowState, active: ActiveTemplate, window: Window) -> Lis
     keys = window.group.ranked.slice(window.frame.start, window.frame.end)
     ids = np.array([identity_of(key) for key in keys], np.uint64)
     arrangement = state.arrangement(active.template)
-    if len(keys) <= _FETCH_ROWS_MAX:
+    if len(keys) <= SMALL.fetched_rows:
         hash = arrangement.hash(window.group.bucket)
         rows = arrangement.find([(hash, id) for id in ids.tolist()])
     else:

@@ -16,7 +16,7 @@ from headwater.engine.emissions.edits import null_rows
 from headwater.engine.emissions.index import PackedIndex, pack, unpack
 from headwater.engine.emissions.outbox import EmissionBatch
 
-_FEW = 16
+_OLD_ROWS_MIN = 17  # part of the format: results with fewer rows are written with their empty old rows
 
 
 class _Header(msgspec.Struct, array_like=True):
@@ -54,7 +54,7 @@ def decode(payload: bytes | memoryview) -> EmissionBatch:
 def _without_old(batch: pa.RecordBatch) -> pa.RecordBatch:
     """First results have no rows of before: those are not written."""
     first, count = batch.schema.get_field_index("old.0"), batch.num_columns
-    if first < 0 or batch.num_rows <= _FEW or not (np.asarray(batch.column("kind")) == RESULT).all():
+    if first < 0 or batch.num_rows < _OLD_ROWS_MIN or not (np.asarray(batch.column("kind")) == RESULT).all():
         return batch
     return batch.select([*range(first), *range(first + (count - first) // 2, count)])
 

@@ -20,10 +20,9 @@ import pyarrow as pa
 from headwater.engine.emissions.block import NOWHERE, RESULT, Block
 from headwater.engine.rows.arrays import Int64s, Ints
 from headwater.engine.rows.conform import repacked
+from headwater.model.size import SMALL
 from headwater.model.value import COUNTED, FewRows, Type
 from headwater.model.value import field as typed_field
-
-_FEW = 16  # edits, below which Python beats the set-up of Arrow and numpy
 
 
 @lru_cache(maxsize=4096)
@@ -79,13 +78,14 @@ def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
 
 
 def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
-    if block.types == types and len(block) <= _FEW and block.pool.num_rows <= _FEW and _are_pythons(types):
-        return _few_columns(block)
-    return _many_columns(block, types)
+    is_small = len(block) <= SMALL.edit_rows and block.pool.num_rows <= SMALL.edit_rows
+    if is_small and block.types == types and _are_pythons(types):
+        return _small_batch(block)
+    return _large_batch(block, types)
 
 
-def _few_columns(block: Block) -> pa.RecordBatch:
-    """Value by value: what `_many_columns` gives, sooner."""
+def _small_batch(block: Block) -> pa.RecordBatch:
+    """What `_large_batch` gives, row by row."""
     kinds = block.kind.tolist()
     columns = (block.tx, block.instance, block.old_index, block.index, block.old_hash, block.new_hash)
     tx, instance, old_index, index, old_hash, new_hash = (column.tolist() for column in columns)
@@ -101,7 +101,7 @@ def _few_columns(block: Block) -> pa.RecordBatch:
         for values in pool
     ]
     every = [*fixed, *indexes, *images]
-    return _few_batch(block.types).of([tuple(column[place] for column in every) for place in order])
+    return _converter(block.types).of([tuple(column[place] for column in every) for place in order])
 
 
 @lru_cache(maxsize=4096)
@@ -111,11 +111,11 @@ def _are_pythons(types: tuple[Type, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _few_batch(types: tuple[Type, ...]) -> FewRows:
+def _converter(types: tuple[Type, ...]) -> FewRows:
     return FewRows(edits_schema(types))
 
 
-def _many_columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+def _large_batch(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
     keys = (
         block.tx,
         block.instance,

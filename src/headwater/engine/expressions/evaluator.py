@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from headwater.dialects.registry import DIALECTS
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.time.interval import Interval
 from headwater.model.value import Row, Type, to_array
 from headwater.model.verbatim import Verbatim
 from headwater.sql.evaluation import Evaluator, Kernel, RowEvaluator, Selected
 from headwater.sql.ir.expr import ColumnRef, Expr
 
-FEW_ROWS = 16  # three expressions take SQLite 4, 25, 217 µs and Arrow 50, 51, 64 µs for 1, 10, 100 rows
 _PYTHON = {
     Type.INTEGER: (int,),
     Type.REAL: (float,),
@@ -79,7 +79,7 @@ class Expressions:
 
     def _compute(self, exact: RowEvaluator, batch: pa.RecordBatch) -> tuple[list[pa.Array], dict[int, str]]:
         kernels = [kernel for kernel in self._kernels if kernel is not None]
-        if len(kernels) == len(self._kernels) and batch.num_rows > FEW_ROWS:
+        if len(kernels) == len(self._kernels) and batch.num_rows > SMALL.expression_rows:
             try:
                 return [kernel.evaluate(batch) for kernel in kernels], {}
             except pa.ArrowInvalid:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.expressions.evaluator import FEW_ROWS, Expressions
+from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.rows.arrays import Bools
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Case, Const, Expr
 
@@ -29,7 +30,7 @@ class RowFilter:
     def apply(self, batch: pa.RecordBatch) -> Filtered:
         if self._test is None:
             return Filtered(None, {})
-        if batch.num_rows <= FEW_ROWS:
+        if batch.num_rows <= SMALL.expression_rows:
             return self._apply_few(self._test, batch)
         evaluated = self._test.evaluate(batch)
         passed = np.asarray(evaluated.columns[0].fill_null(0)) != 0  # NULL where it failed

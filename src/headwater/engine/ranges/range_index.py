@@ -20,11 +20,11 @@ from headwater.engine.ranges.segment_tree import Stabbing
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.work import Work
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.plan.template import Template
 
 Pairs = tuple[Int64s, Int64s]  # row and slot, by row and then slot
-_FEW = 64  # pairs looked at one by one: below it Python beats the set-up of the vectorised form
-_FEW_GROUPS = 4  # so many each look at a whole batch
+_MASKED_GROUPS_MAX = 4  # so many each test a whole batch
 _SLOT_BITS = 32
 _SLOT = (1 << _SLOT_BITS) - 1
 _GONE = -1
@@ -85,14 +85,14 @@ class RangeIndex:
     def pairs(self, rows: pa.RecordBatch, table: Table, encoded: Sequence[bytes] | None) -> Pairs:
         """Every row with every group that wants it. `encoded`: the keys of each row, None where there are none."""
         count = rows.num_rows
-        if not self._keyed and len(self._groups) <= _FEW_GROUPS and count > _FEW:
+        if not self._keyed and len(self._groups) <= _MASKED_GROUPS_MAX and count > SMALL.masked_rows:
             return self._masked(rows, table)
         columns = [encoded_column(rows, table, name) for name in self._columns]
         return self.find([b""] * count if encoded is None else encoded, columns)
 
     def find(self, buckets: Sequence[bytes], columns: Sequence[list[bytes]]) -> Pairs:
         """As `pairs`, by the bucket of each row's keys and the encoded values of the columns that are selected by."""
-        if len(buckets) * len(self._waiting) > _FEW or self._left > len(self._groups):
+        if len(buckets) * len(self._waiting) > SMALL.wanted_pairs or self._left > len(self._groups):
             self._file()
         found = [*map(np.array, self._one_by_one(buckets, columns))]
         return _together([(found[0], found[1]), *(self._filed(level, buckets, columns) for level in self._levels)])

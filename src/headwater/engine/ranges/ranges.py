@@ -21,6 +21,7 @@ from headwater.dialects.registry import DIALECTS
 from headwater.engine.rows.arrays import Bools
 from headwater.model.encoding.keys import encode_columns, encode_value, encode_whole
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Row, Type, type_of
 from headwater.plan.template import Instance, Selector, Template
 from headwater.sql.ir.conjunction import chain
@@ -30,7 +31,6 @@ Span = tuple[bytes, bytes]  # from here on, up to there
 Spans = tuple[Span, ...]  # in their order
 
 _LAST = b"\xff"
-_ENCODED_ROWS_MAX = 64  # more rows go to a kernel, where there is one
 _SPANS_MAX = 16  # so many are each compared with all rows
 _PLAIN = (Type.INTEGER, Type.REAL, Type.TEXT, Type.BLOB)
 _from = itemgetter(0)
@@ -61,14 +61,14 @@ class Wanted:
     def mask(self, rows: pa.RecordBatch, table: Table) -> Bools:
         """Which rows it wants, by what they hold in its columns."""
         plain = all(_is_plain(rows, table, name) for name in self.columns)
-        if rows.num_rows > _ENCODED_ROWS_MAX and plain and not self._asks_for_nan():
+        if rows.num_rows > SMALL.wanted_rows and plain and not self._asks_for_nan():
             condition = chain("and", [_call(*each, table) for each in self.conditions])
             kernel = DIALECTS[table.dialect].evaluator.plain_kernel(condition, table)
             with suppress(pa.ArrowInvalid):  # in doubt: their encodings decide
                 if kernel is not None:
                     passed: Bools = np.asarray(kernel.evaluate(rows).fill_null(0)) != 0
                     return passed
-        if rows.num_rows > _ENCODED_ROWS_MAX and all(len(spans) <= _SPANS_MAX for spans in self.spans):
+        if rows.num_rows > SMALL.wanted_rows and all(len(spans) <= _SPANS_MAX for spans in self.spans):
             pairs = zip(self.spans, self.columns, strict=True)
             each = [_inside(spans, _whole_column(rows, table, name)) for spans, name in pairs]
             return np.array(np.logical_and.reduce(each), np.bool_)

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from headwater.model.size import SMALL
+
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
 Int8s = npt.NDArray[np.int8]
 Int64s = npt.NDArray[np.int64]
-_MANY = 4096
 
 
 def same(number: int, count: int) -> Int64s:
     """One number, so many times; many of them take no room."""
-    return np.full(count, number, np.int64) if count < _MANY else np.broadcast_to(np.int64(number), count)
+    if count <= SMALL.equal_numbers:
+        return np.full(count, number, np.int64)
+    return np.broadcast_to(np.int64(number), count)
 
 
 def picked(numbers: Int64s, places: Ints) -> Int64s:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.model.encoding.keys import Uint64s, encode_value, hash_all, hash_columns, hash_encoded
 from headwater.model.encoding.xxh3 import hash_array
+from headwater.model.size import SMALL
 from headwater.model.value import COUNTED, Type, Value, from_array
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -23,7 +24,6 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x6E756C6C6E756C6C)
 _FRACTION = np.uint64(0x7265616C00000000)
 _INT_MIN, _INT_END = -(2.0**63), 2.0**63
-_WHOLE_ROWS_MIN = 1024  # below it one call a row beats the set-up of hashing all at once
 _CHUNK_ROWS = 1 << 14
 _SHIFTS = tuple(np.uint64(each) for each in (30, 27, 31, 1, 63))
 
@@ -98,7 +98,7 @@ def _exact(array: pa.Array, type: Type) -> Uint64s:
         return _with_nulls(mixed(_numbers(array).view(np.uint64)), array)
     raw = array.view(pa.large_binary())
     raw = raw.fill_null(b"") if array.null_count else raw
-    hashes = hash_array(raw) if len(raw) >= _WHOLE_ROWS_MIN else hash_all(raw.to_pylist())
+    hashes = hash_all(raw.to_pylist()) if len(raw) <= SMALL.row_hash_rows else hash_array(raw)
     return _with_nulls(hashes, array)
 
 

@@ -20,9 +20,8 @@ from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising, rising_by
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns, hash_encoded
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Type
-
-_MANY = 4096
 
 
 @dataclass(slots=True)
@@ -109,8 +108,11 @@ class Arrangement:
         arrays = [rows.column(self.table.index(name)) for name in self.keys]
         return hash_columns(arrays, [c.type for c in columns], [c.collation for c in columns])
 
-    def hashes(self, encoded: Sequence[bytes] | None, count: int) -> Uint64s:
-        return np.zeros(count, np.uint64) if encoded is None else hash_all(encoded)
+    def hashes(self, encoded: Sequence[bytes] | None, rows: pa.RecordBatch) -> Uint64s:
+        """The key hash of each row, whose keys were encoded already."""
+        if rows.num_rows > SMALL.key_hash_rows:
+            return self.hash_rows(rows)
+        return np.zeros(rows.num_rows, np.uint64) if encoded is None else hash_all(encoded)
 
     def folded(self, rows: pa.RecordBatch, hash: Uint64s) -> Uint64s:
         """Key hashes with texts folded as NOCASE does; `hash` where that is the same."""
@@ -278,7 +280,7 @@ def _order(hash: Uint64s, id: Uint64s) -> Ints:
 
 def compact(hash: Uint64s) -> Uint64s:
     """Sorted hashes; many that are all the same take no room."""
-    if len(hash) < _MANY or hash[0] != hash[-1]:
+    if len(hash) <= SMALL.equal_numbers or hash[0] != hash[-1]:
         return hash
     return np.broadcast_to(hash[0].copy(), len(hash))
 

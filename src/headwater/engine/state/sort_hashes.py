@@ -10,13 +10,13 @@ import numpy as np
 
 from headwater.engine.rows.arrays import Ints
 from headwater.model.encoding.keys import Uint64s
+from headwater.model.size import SMALL
 
-_COMPARED_MAX = 2048  # up to so many, comparing is as fast
 _WRONG_SHARE = 1000  # one in so many out of order, and it is not worth putting right
 
 
 def rising(hash: Uint64s) -> Ints:
-    if len(hash) <= _COMPARED_MAX:
+    if len(hash) <= SMALL.sorted_hashes:
         return np.argsort(hash, kind="stable")
     order = np.argsort((hash >> np.uint64(32)).astype(np.uint16), kind="stable")
     order = order[np.argsort((hash >> np.uint64(48)).astype(np.uint16)[order], kind="stable")]
@@ -30,7 +30,7 @@ def rising(hash: Uint64s) -> Ints:
 
 def rising_by(hash: Uint64s, id: Uint64s) -> Ints:
     """By the first, then by the second."""
-    if len(hash) <= _COMPARED_MAX:
+    if len(hash) <= SMALL.sorted_hashes:
         return np.lexsort((id, hash))
     order = rising(id)
     return order[rising(hash[order])]

@@ -21,10 +21,10 @@ from headwater.engine.windows.slot_array import Slots
 from headwater.engine.windows.window import GROUP, KEY_BYTES_MAX, SEVERAL, WINDOW, Window, WindowGroup
 from headwater.model.encoding.keys import Uint64s, encode_row, hash_encoded
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.plan.template import Instance, Template
 
 NOBODY = -1
-FEW = 64  # below it Python beats the set-up of the vectorised form
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RowGroups:
 
     def troubled(self, room: int) -> bool:
         """Whether a group of these rows must be taken by turns, or has more rows than `room`."""
-        if len(self.number) <= FEW:
+        if len(self.number) <= SMALL.grouped_rows:
             return any(group.by_turns or group.size > room for group in self.asked())
         records, asked = self.instances.group_slots.records, self.number[self.number != NOBODY]
         return bool(records["by_turns"][asked].any() or records["size"][asked].max() > room)
@@ -159,7 +159,7 @@ class InstanceIndex:
     def _numbers(self, encoded: Sequence[bytes] | None, hash: Uint64s) -> Int64s:
         if encoded is None:
             return np.full(len(hash), next(iter(self.by_slot)), np.int64)
-        if len(encoded) > FEW and len(self.groups) > FEW:
+        if len(encoded) > SMALL.grouped_rows and len(self.groups) > SMALL.grouped_rows:
             return self._looked_up(encoded, hash)
         return self._asked(encoded)
 

@@ -16,9 +16,9 @@ from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
 from headwater.engine.windows.row_identity import Identified, Multiset, identify_keyed, identify_multiset
 from headwater.model.encoding.keys import Uint64s
+from headwater.model.size import SMALL
 
 ABSENT = -1
-_FEW = 16  # rows, below which Python beats the set-up of numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) ->
 
 def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
     """Sorted so that a removal stands just before the addition it belongs to: by a rename first, else by identity."""
-    return (_pair_few if len(tx) <= _FEW else _pair_many)(rows, tx, found, origin, renamed)
+    return (_small_pairs if len(tx) <= SMALL.paired_rows else _large_pairs)(rows, tx, found, origin, renamed)
 
 
-def _pair_few(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
-    """Row by row: what `_pair_many` gives, sooner."""
+def _small_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+    """What `_large_pairs` gives, row by row."""
     each = zip(tx.tolist(), origin.tolist(), found.sign.tolist(), renamed.tolist(), strict=True)
     ordered = sorted((at, who, 0 if sign < 0 else 2 - named, n) for n, (at, who, sign, named) in enumerate(each))
     pairs: list[tuple[int, int, int]] = []
@@ -101,7 +101,7 @@ def _pair_few(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint6
     return Changes(rows, found.id, table[:, 0], table[:, 1], table[:, 2])
 
 
-def _pair_many(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+def _large_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
     removal = found.sign < 0
     order = np.lexsort((np.where(removal, 0, 2 - renamed), origin, tx))
     same = (tx[order][1:] == tx[order][:-1]) & (origin[order][1:] == origin[order][:-1])

@@ -20,11 +20,10 @@ from headwater.engine.ranking.sort_keys import packed
 from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.model.encoding.keys import BEHIND, Uint64s, encode_columns, encode_whole
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Type, held_in
 from headwater.plan.template import Template
 from headwater.sql.ir.expr import ColumnRef
-
-_FEW_ROWS, _MANY_ROWS = 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Program:
             [key.descending for key in order],
             [key.nulls_first for key in order],
         )
-        if to_sort and rows.num_rows > _MANY_ROWS:
+        if to_sort and rows.num_rows > SMALL.sort_key_rows:
             keys = packed(encode_whole(evaluated.columns, *how), id)
             if keys is not None:
                 return keys, evaluated.failed
@@ -120,7 +119,7 @@ def differ(pool: pa.RecordBatch, a: Int64s, b: Int64s) -> Bools:
     out = np.zeros(len(a), np.bool_)
     if not len(a):
         return out
-    if pool.num_rows <= _FEW_ROWS:
+    if pool.num_rows <= SMALL.compared_rows:
         rows = looks(pool)
         return np.array([rows[x] != rows[y] for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.bool_)
     left, right = pool.take(pa.array(a)), pool.take(pa.array(b))

@@ -13,12 +13,13 @@ from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Bl
 from headwater.engine.emissions.index import Entry, Index
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.rows.arrays import Int64s
-from headwater.engine.windows.instance_index import FEW, InstanceIndex, RowGroups
+from headwater.engine.windows.instance_index import InstanceIndex, RowGroups
 from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.slot_array import Slots
 from headwater.engine.windows.template_program import Program, Projection, differ
 from headwater.engine.windows.visibility import may_look_as_before
 from headwater.engine.windows.window import SEVERAL
+from headwater.model.size import SMALL
 
 
 def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> bool:
@@ -50,7 +51,7 @@ def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projecti
     template, slots, tx = program.template.id, joined.instances.window_slots, changes.tx[at]
     instance = slots.records["instance"][window]
     block = Block(instance, tx, kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types)
-    if len(tx) <= FEW:
+    if len(tx) <= SMALL.entries:
         outbox.index.extend(_entries(template, tx, window, slots))
     else:
         outbox.many.append(_entered(template, tx, window, slots))

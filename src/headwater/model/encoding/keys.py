@@ -24,6 +24,7 @@ import xxhash
 
 from headwater.model.encoding.tagged_bytes import pack_any
 from headwater.model.encoding.xxh3 import hash_array
+from headwater.model.size import SMALL
 from headwater.model.time.epoch import days_of, moment_us_of, time_us_of
 from headwater.model.time.interval import Interval
 from headwater.model.value import COUNTED, Row, Type, Value, from_array
@@ -44,8 +45,6 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _NUMBERS = np.dtype([("tag", "u1"), ("ordered", ">u8"), ("residual", ">u2")])
 _STRINGS = frozenset({Type.TEXT, Type.BLOB})
 _AS_TEXT = frozenset({Type.UUID, Type.JSON})
-_SCALAR_ROWS_MAX = 24  # below it Python beats the set-up of the vectorised form
-_HASHED_ROWS_MIN = 512  # below it one call a row beats the set-up of hashing all at once
 _CHUNK_ROWS = 1 << 14  # hashed at once: their encodings need not all be there together
 
 Uint64s = npt.NDArray[np.uint64]
@@ -83,7 +82,7 @@ def encode_columns(
     """The encoded row of each place: what `encode_value` gives for its values, joined."""
     descending = descending or (False,) * len(arrays)
     nulls_first = nulls_first or (True,) * len(arrays)
-    if len(arrays[0]) > _SCALAR_ROWS_MAX:
+    if len(arrays[0]) > SMALL.encoded_rows:
         whole: list[bytes] = encode_whole(arrays, types, collations, descending, nulls_first).to_pylist()
         return whole
     each = zip(arrays, types, collations, descending, nulls_first, strict=True)
@@ -114,7 +113,7 @@ def hash_row(values: Row, collations: Sequence[str]) -> int:
 
 def hash_columns(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str]) -> Uint64s:
     """What `hash_row` gives for each place."""
-    if len(arrays[0]) < _HASHED_ROWS_MIN:
+    if len(arrays[0]) <= SMALL.hashed_rows:
         return hash_all(encode_columns(arrays, types, collations))
     starts = range(0, len(arrays[0]), _CHUNK_ROWS)
     chunks = ([array.slice(start, _CHUNK_ROWS) for array in arrays] for start in starts)

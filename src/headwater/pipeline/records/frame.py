@@ -28,6 +28,7 @@ from headwater.model.encoding.keys import hash_row
 from headwater.model.errors import Corrupt
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import PLAIN, FewRows, Row, to_array
 
 _PREFIX = struct.Struct("<4sI")
@@ -35,7 +36,6 @@ _MAGIC = b"HWF1"
 _ALIGN_BYTES = 8
 _MESSAGE_PREFIX = 8  # of an Arrow message: a mark, then the length of what describes it; a schema has no more
 _ORDINALS_MAX = 1 << 16
-_FEW = 16  # rows, below which Arrow takes them sooner as rows
 _SPLIT_SLACK = 1.25  # pieces of equal count differ in bytes
 
 TX, DIFF = pa.field("tx", pa.int64()), pa.field("diff", pa.int8())
@@ -296,7 +296,7 @@ def _add(rows: _Rows, change: Change, ordinal: int, layout: _Layout) -> None:
 
 
 def _rows_batch(rows: _Rows, layout: _Layout) -> pa.RecordBatch:
-    if len(rows.images) <= _FEW and layout.is_plain:
+    if len(rows.images) <= SMALL.frame_rows and layout.is_plain:
         images = zip(rows.images, rows.txs, rows.diffs, strict=True)
         return layout.few.of((*image, tx, diff) for image, tx, diff in images)
     columns = zip(*rows.images, strict=True)

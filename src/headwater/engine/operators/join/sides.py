@@ -22,11 +22,11 @@ from headwater.engine.state.shared_contents import contents
 from headwater.engine.state.sort_hashes import rising
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Type
 from headwater.sql.ir.relation import Exists, Join, Mark
 
 _NULLS = np.uint64(0x6E756C6C6B657973)
-_SORTED_MIN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class JoinSide:
             each.is_null() for each, safe in zip(arrays, self.null_safe, strict=True) if each.null_count and not safe
         ]
         if not nulls:
-            return KeyedUpdates(batch, hash, None, rising(hash) if len(hash) >= _SORTED_MIN else None)
+            return KeyedUpdates(batch, hash, None, None if len(hash) <= SMALL.sorted_updates else rising(hash))
         valid: Bools = ~np.logical_or.reduce([np.asarray(each) for each in nulls])
         return KeyedUpdates(batch, np.where(valid, hash, _NULLS), valid)
 

@@ -19,7 +19,7 @@ from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import Reframed, Touch, move, reframe
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.windows.empty_groups import bucket
-from headwater.engine.windows.instance_index import FEW, RowGroups
+from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.keyless_rows import looking_alike
 from headwater.engine.windows.ordered.edit_list import EditList
 from headwater.engine.windows.ordered.shown_names import ShownNames, coming_and_going, crossing
@@ -31,6 +31,7 @@ from headwater.engine.windows.size_limits import outgrown
 from headwater.engine.windows.template_program import Program, Projection, identity_of, looks
 from headwater.engine.windows.window import Window, WindowGroup
 from headwater.model.limits import Limits
+from headwater.model.size import SMALL
 
 
 def replay(
@@ -87,7 +88,9 @@ class Replay:
     def _far(self) -> FarChanges | None:
         """Where a larger step is all of one group, most of it may lie behind every frame of the group."""
         number, changes = self.joined.number, self.rows.changes
-        alone = self.program.ordered and len(changes) > FEW and (number[number >= 0] == number.max()).all()
+        if len(changes) <= SMALL.near_changes or not self.program.ordered:
+            return None
+        alone = (number[number >= 0] == number.max()).all()
         return FarChanges(changes, self.rows.seen) if alone and self._has_room(len(changes)) else None
 
     def _only_group(self) -> WindowGroup:

@@ -14,8 +14,8 @@ from headwater.engine.ranking.rank import Touch
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.template_program import Program, Projection, differ, looks
+from headwater.model.size import SMALL
 
-_FEW = 8  # changes, below which Python beats the set-up of numpy
 Pair = tuple[int, int, int]  # change, old row, new row
 
 
@@ -57,8 +57,8 @@ class StepRows:
 
         Without a key, rows that look the same are the same row."""
         changes, place = self.changes, self.seen.place
-        if len(changes) <= _FEW:
-            return self._silent_few()
+        if len(changes) <= SMALL.silent_changes:
+            return self._small_silent()
         both = np.flatnonzero((changes.old >= 0) & (changes.new >= 0))
         both = both[(place[changes.old[both]] >= 0) & (place[changes.new[both]] >= 0)]
         old, new = changes.old[both], changes.new[both]
@@ -68,8 +68,8 @@ class StepRows:
         flags: list[bool] = silent.tolist()
         return flags
 
-    def _silent_few(self) -> list[bool]:
-        """The same result row by row, faster for few changes."""
+    def _small_silent(self) -> list[bool]:
+        """The same, row by row."""
         pairs = [*zip(self.changes.old.tolist(), self.changes.new.tolist(), strict=True)]
         places = [(self.places[old] if old >= 0 else -1, self.places[new] if new >= 0 else -1) for old, new in pairs]
         rows = looks(self.seen.pool)

@@ -37,7 +37,7 @@ Bools = npt.NDArray[np.bool_]
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _KEY, _WHOLE = b"KO"
 _TAG, _CELLS = 5, 6  # where in a message they stand
-_FEW = 64  # updates that tell which columns change
+_SAMPLE = 64  # updates that tell which columns change
 
 
 class NeedsRowWise(Exception):
@@ -243,8 +243,8 @@ def _unchanged(images: pa.RecordBatch, laid: _ImageLayout) -> Ints:
     def agree(column: pa.Array, asked: Ints) -> Bools:
         return equal_to_the_bit(picked(column, laid.old[asked]), picked(column, laid.new[asked]))
 
-    few = same[:_FEW]
-    for column in sorted(images.columns, key=lambda one: int(agree(one, few).sum())) if same.size else ():
+    sample = same[:_SAMPLE]
+    for column in sorted(images.columns, key=lambda one: int(agree(one, sample).sum())) if same.size else ():
         same = same[agree(column, same)]
         if not same.size:
             break
