@@ -29,7 +29,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from headwater.model.encoding.tagged_bytes import pack_any as pack_any
-from headwater.model.encoding.tagged_bytes import pack_number
+from headwater.model.encoding.tagged_bytes import pack_column, pack_number, unpack_column
 from headwater.model.encoding.tagged_bytes import unpack_any as unpack_any
 from headwater.model.time.epoch import date_of, days_of, moment_of, moment_us_of, time_of, time_us_of
 from headwater.model.time.interval import Interval
@@ -131,6 +131,8 @@ def to_array(values: Sequence[Value], type: Type) -> pa.Array:
     write = _WRITERS.get(type)
     if write is None:
         return pa.array(values, type=type.arrow)
+    if write is pack_any:
+        return pa.array(pack_column(values), type=type.arrow)
     written = pa.array(
         [None if value is None else write(value) for value in values], type=COUNTED.get(type, type.arrow)
     )
@@ -156,6 +158,8 @@ def from_array(array: pa.Array, type: Type) -> list[Value]:
     read = _READERS.get(type)
     counted = array.view(COUNTED[type]) if type in COUNTED else array
     values: list[Any] = counted.to_pylist()
+    if read is unpack_any:
+        return unpack_column(values)
     return values if read is None else [None if value is None else read(value) for value in values]
 
 

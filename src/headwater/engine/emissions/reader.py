@@ -15,6 +15,7 @@ from headwater.model.encoding.keys import hash_hex
 from headwater.model.value import Value, field_type, from_array
 
 _FIXED = 7
+_INSTANCE, _TX, _KIND, _NEW_HASH = 0, 1, 2, 4
 _NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
@@ -29,8 +30,25 @@ def read_emissions(
 
     `position` tells the source position of a tx. Errors and closes are the reader's business: they have no rows.
     """
+    told = [entry for entry in index if entry.kind in ("result", "diff")]
+    if edits is not None and len(told) == 1 and told[0].kind == "result" and _is_one_result(edits):
+        return [_result(told[0], edits, tuple(names), position, gen)]
     read = _EmissionReader(edits, tuple(names), position, gen)
-    return [read.emission(entry) for entry in index if entry.kind in ("result", "diff")]
+    return [read.emission(entry) for entry in told]
+
+
+def _is_one_result(edits: pa.RecordBatch) -> bool:
+    """Nothing else is among the edits: the first rows of one subscription, and these may be many."""
+    instances, txs, kinds = (set(edits.column(n).to_pylist()) for n in (_INSTANCE, _TX, _KIND))
+    return len(instances) == len(txs) == 1 and kinds == {RESULT}
+
+
+def _result(
+    entry: Entry, edits: pa.RecordBatch, names: tuple[str, ...], position: Callable[[int], int], gen: int
+) -> Result:
+    hashes = tuple(map(hash_hex, edits.column(_NEW_HASH).to_pylist()))
+    rows = tuple(_rows(edits, _FIXED + len(names), _FIXED + 2 * len(names), names))
+    return Result(entry.tx, entry.prev, gen, position(entry.tx), rows, hashes, names)
 
 
 class _EmissionReader:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, RESULT, UPDATE, Edit, block_of
+from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Edit, block_of, result_block
 from headwater.engine.emissions.index import Ending, Entry
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import longest_rising
@@ -25,10 +26,11 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.windows.row_names import RowNames
 from headwater.model.encoding.keys import hash_encoded
-from headwater.model.encoding.tagged_bytes import storable_rows, stored
-from headwater.model.value import Row, Type, pack_any, to_array
+from headwater.model.encoding.tagged_bytes import pack_column, storable_rows, stored
+from headwater.model.value import Row, Type, to_array
 from headwater.model.value import field as typed_field
 
+_ENCODER = msgspec.msgpack.Encoder()
 _NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
 
 
@@ -141,11 +143,10 @@ class Answers:
         self._outbox.whole.add((instance, window.seq))
         self._outbox.index.append(Entry(instance, window.seq, window.prev, "result", window.template))
         side = window.side()
-        edits = [
-            (instance, window.seq, RESULT, 0, hash, NOWHERE, place, NOWHERE, place)
-            for place, hash in enumerate(side.hashes)
-        ]
-        self._put(window.template, edits, side.rows)
+        if side.rows:
+            pool, hashes = _pool(side.rows), np.array(side.hashes, np.uint64)
+            block = result_block(instance, window.seq, hashes, np.arange(len(hashes)), pool, _types(pool))
+            self._outbox.add(window.template, block)
 
     def _add(self, instance: int, window: Answered, edits: list[Edit], old: HashedRows) -> None:
         """Rows of the old answer stand behind those of the new one in the pool."""
@@ -155,7 +156,7 @@ class Answers:
     def _put(self, template: str, edits: list[Edit], rows: Sequence[Row]) -> None:
         if edits:
             pool = _pool(rows)
-            self._outbox.add(template, block_of(edits, pool, (Type.ANY,) * pool.num_columns))
+            self._outbox.add(template, block_of(edits, pool, _types(pool)))
 
     def save(self, directory: Path) -> list[str]:
         """Writes the windows that have changed since the last time; the files of all of them."""
@@ -268,15 +269,24 @@ def _edit(instance: int, tx: int, pair: Pair, old: HashedRows, new: HashedRows, 
     return instance, tx, kind, old_hash, new_hash, old_index, index, old_place, new_place
 
 
-def hashes_of(rows: Iterable[Row]) -> list[int]:
+def hashes_of(rows: Sequence[Row]) -> list[int]:
     """To the bit, and with the ordinal among equals."""
     seen: dict[bytes, int] = defaultdict(int)
     hashes = []
-    for row in rows:
-        packed = msgspec.msgpack.encode([pack_any(value) for value in row])
+    for packed in map(_ENCODER.encode, _packed_rows(rows)):
         hashes.append(hash_encoded(packed + seen[packed].to_bytes(8, "big")))
         seen[packed] += 1
     return hashes
+
+
+def _packed_rows(rows: Sequence[Row]) -> Iterable[tuple[bytes | None, ...]]:
+    if not rows or not rows[0]:
+        return [()] * len(rows)
+    return zip(*map(pack_column, zip(*rows, strict=True)), strict=True)
+
+
+def _types(pool: pa.RecordBatch) -> tuple[Type, ...]:
+    return tuple(Type.ANY for _ in range(pool.num_columns))
 
 
 def _pool(rows: Sequence[Row]) -> pa.RecordBatch:

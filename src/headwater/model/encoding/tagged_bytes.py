@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,8 @@ _INT, _REAL, _TEXT, _BLOB, _BOOL, _DECIMAL = b"\x01", b"\x02", b"\x03", b"\x04",
 _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _INTERVAL = b"\x07", b"\x08", b"\x09", b"\x0a", b"\x0b"
 _UUID, _VERBATIM, _ARRAY = b"\x0c", b"\x0d", b"\x0e"
 _EXT = 1  # the extension of msgpack that a packed value is
+_TAGGED_INT = struct.Struct(">xq")
+_TAGGED_INT_OF = struct.Struct(">cq").pack
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _TOLD_APART = frozenset({bool, int, str, bytes})  # equal ones of a type look the same
 
@@ -34,6 +37,21 @@ def pack_any(value: Any) -> bytes | None:
 def unpack_any(packed: bytes | None) -> Any:
     """The `Value`."""
     return None if packed is None else _UNPACKERS[packed[:1]](packed[1:])
+
+
+def pack_column(values: Sequence[Any]) -> list[bytes | None]:
+    """`pack_any` of each; sooner where all are of one common type."""
+    kinds = set(map(type, values))
+    pack = _COMMON.get(kinds.pop()) if len(kinds) == 1 else None
+    return list(map(pack or pack_any, values))
+
+
+def unpack_column(packed: Sequence[bytes | None]) -> list[Any]:
+    """The inverse."""
+    tags = {one and one[:1] for one in packed}
+    if tags == {_INT}:
+        return [number for (number,) in map(_TAGGED_INT.unpack, packed)]  # type: ignore[arg-type]
+    return list(map(unpack_any, packed))
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -101,6 +119,9 @@ _PACKERS: dict[type, Callable[[Any], bytes]] = {
     UUID: lambda value: _UUID + value.bytes,
     Verbatim: _pack_verbatim,
     tuple: _pack_array,
+}
+_COMMON: dict[type, Callable[[Any], bytes]] = {kind: _PACKERS[kind] for kind in (float, str, bytes)} | {
+    int: partial(_TAGGED_INT_OF, _INT)
 }
 _UNPACKERS: dict[bytes, Callable[[bytes], Any]] = {
     _INT: _number(">q"),
