@@ -15,7 +15,7 @@ from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import RowFilter
 from headwater.model.errors import SqlError
 from headwater.model.value import Row, Type, Value, from_array, to_array
-from headwater.sql.bind.bind import bind
+from headwater.plan.planner import plan
 from headwater.sql.ir.expr import Expr
 from tests.engine.world import FUZZ, batch_of
 from tests.sql.written import TABLE, expressions, filled, rows
@@ -25,7 +25,7 @@ COLUMNS = len(TABLE.columns)
 
 def bound(text: str) -> Expr:
     try:
-        return bind(f"SELECT {text} AS v FROM t", [TABLE]).outputs[0].expr
+        return plan(f"SELECT {text} AS v FROM t", [TABLE]).template.outputs[0].expr
     except SqlError:
         assume(False)
         raise

@@ -26,17 +26,9 @@ _COUNT = 1100  # from here on keys of one length are packed
 
 
 def program(type: Type, order: str) -> tuple[Program, Table]:
-    """As PostgreSQL's columns are named above a scan."""
-    tables = [
-        Table(
-            "t",
-            (Column(f"{to}id", Type.INTEGER, "bigint"), Column(f"{to}c", type, _DECLARED.get(type, type.value))),
-            (f"{to}id",),
-            dialect="postgres",
-        )
-        for to in ("", "t.")
-    ]
-    return Program(plan(f"SELECT id, c FROM t ORDER BY c {order}", tables[:1]).template, tables[1]), tables[1]
+    columns = Column("id", Type.INTEGER, "bigint"), Column("c", type, _DECLARED.get(type, type.value))
+    table = Table("t", columns, ("id",), dialect="postgres")
+    return Program(plan(f"SELECT id, c FROM t ORDER BY c {order}", [table]).template, table), table
 
 
 @pytest.mark.parametrize("order", ["ASC", "DESC NULLS LAST"])

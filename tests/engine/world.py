@@ -190,7 +190,7 @@ class Oracle:
         self.memory.executemany(f'INSERT INTO "{self.table.name}" VALUES ({marks})', rows)
 
     def answer(self, planned: Planned) -> list[Row]:
-        return self.memory.execute(effective_sql(planned.template, planned.instance, self.table)).fetchall()
+        return self.memory.execute(effective_sql(planned.template, planned.instance)).fetchall()
 
     def close(self) -> None:
         self.memory.close()

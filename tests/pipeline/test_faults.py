@@ -134,9 +134,8 @@ def from_scratch(path: Path, n: int) -> tuple[list[dict[str, Any]], bool]:
     source.close()
     sql, params = shop.QUERIES[n]
     planned = plan(sql, tables, params[0] if params and isinstance(params[0], dict) else params)
-    table = next(table for table in tables if table.name == planned.template.table)
     with sqlite3.connect(path) as db:
-        rows = db.execute(effective_sql(planned.template, planned.instance, table)).fetchall()
+        rows = db.execute(effective_sql(planned.template, planned.instance)).fetchall()
     db.close()
     names = [output.name for output in planned.template.outputs]
     return [dict(zip(names, row, strict=True)) for row in rows], planned.template.ordered

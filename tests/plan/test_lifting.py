@@ -188,6 +188,4 @@ def test_a_template_is_bound_again_after_a_column_was_added() -> None:
 
 def test_an_alias_does_not_capture_a_column_in_the_effective_order() -> None:
     planned = plan("SELECT r AS i, id FROM t ORDER BY t.i LIMIT 1", [TABLE])
-    assert effective_sql(planned.template, planned.instance, TABLE).endswith(
-        'ORDER BY "t"."i", "t"."id" LIMIT 1 OFFSET 0'
-    )
+    assert effective_sql(planned.template, planned.instance).endswith('ORDER BY "t"."i", "t"."id" LIMIT 1 OFFSET 0')

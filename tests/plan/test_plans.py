@@ -60,7 +60,7 @@ def _run(memory: sqlite3.Connection, sql: str) -> list[Row]:
 @given(queries(frame=st.just("")), rows(0, 6))
 def test_the_effective_query_returns_the_users_rows(sql: str, some: list[Row]) -> None:
     planned, memory = _planned(sql), filled(some)
-    effective = _run(memory, effective_sql(planned.template, planned.instance, TABLE))
+    effective = _run(memory, effective_sql(planned.template, planned.instance))
     assert Counter(map(repr, effective)) == Counter(map(repr, _run(memory, sql)))
 
 
@@ -73,7 +73,7 @@ def test_the_effective_query_breaks_ties_by_the_key(sql: str, some: list[Row]) -
     head, _, frame = sql.partition(" LIMIT ")
     framed = f" LIMIT {frame}" if frame else ""
     total = f"{head}{', t.id' if ' ORDER BY ' in head else ' ORDER BY t.id'}{framed}"
-    effective = _run(memory, effective_sql(planned.template, planned.instance, TABLE))
+    effective = _run(memory, effective_sql(planned.template, planned.instance))
     expected = _run(memory, total)
     if planned.template.ordered:
         assert list(map(repr, effective)) == list(map(repr, expected))
@@ -86,7 +86,7 @@ def test_the_effective_query_breaks_ties_by_the_key(sql: str, some: list[Row]) -
 @given(queries(frame=st.just(" LIMIT 3")), rows(2, 6), st.randoms(use_true_random=False))
 def test_without_a_key_the_order_is_total_all_the_same(sql: str, some: list[Row], random: Random) -> None:
     planned = _planned(sql, KEYLESS)
-    effective = effective_sql(planned.template, planned.instance, KEYLESS)
+    effective = effective_sql(planned.template, planned.instance)
     doubled = [replace_id(row) for row in some for _ in range(2)]
     first = _run(_keyless(doubled), effective)
     random.shuffle(doubled)

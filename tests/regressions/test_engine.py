@@ -16,7 +16,6 @@ from headwater.engine.windows.template_program import differ
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
-from headwater.sql.bind.bind import bind
 
 T = Table("t", (Column("i", Type.INTEGER, "INTEGER"),), ("i",))
 
@@ -26,7 +25,7 @@ def rows(*values: int) -> pa.RecordBatch:
 
 
 def test_abs_leaves_negative_zero_alone_as_sqlite_does() -> None:
-    expressions = Expressions([bind("SELECT abs(-0.0) AS v FROM t", [T]).outputs[0].expr], T)
+    expressions = Expressions([plan("SELECT abs(-0.0) AS v FROM t", [T]).template.outputs[0].expr], T)
     for count in (1, 100):
         [column] = expressions.evaluate(rows(*range(count))).columns
         assert repr(column.to_pylist()[0]) == "-0.0"
@@ -34,7 +33,7 @@ def test_abs_leaves_negative_zero_alone_as_sqlite_does() -> None:
 
 def test_and_in_where_stops_at_what_is_false() -> None:
     """As a value `i > 0 AND abs(i) > 1` raises for the least integer; in a WHERE clause it does not."""
-    [where] = bind("SELECT i FROM t WHERE i > 0 AND abs(i) > 1 OR 0", [T]).where
+    where = plan("SELECT i FROM t WHERE i > 0 AND abs(i) > 1 OR 0", [T]).template.where
     filtered = RowFilter(where, T).apply(rows(-(2**63), 5))
     assert filtered.failed == {}
     assert filtered.passed is not None

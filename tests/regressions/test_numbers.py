@@ -44,11 +44,11 @@ def test_the_largest_of_numbers_that_are_one_double_is_the_largest() -> None:
 
 def test_rows_that_are_ordered_by_one_double_are_in_order_whatever_their_identity() -> None:
     """The rest of a number stood where the identity of a row stands that has none."""
-    table, named = (Table("t", (Column(n, Type.NUMERIC, "numeric"),), (n,), dialect="postgres") for n in ("n", "t.n"))
+    table = Table("t", (Column("n", Type.NUMERIC, "numeric"),), ("n",), dialect="postgres")
     rows = [Decimal("1.00000000000000000001"), Decimal(1), Decimal("1.00000000000000000002")]
-    batch = pa.RecordBatch.from_arrays([to_array(rows, Type.NUMERIC)], schema=named.arrow)
+    batch = pa.RecordBatch.from_arrays([to_array(rows, Type.NUMERIC)], schema=table.arrow)
     for word, order in (("ASC", [1, 0, 2]), ("DESC", [2, 0, 1])):
-        program = Program(plan(f"SELECT n FROM t ORDER BY n {word}", [table]).template, named)
+        program = Program(plan(f"SELECT n FROM t ORDER BY n {word}", [table]).template, table)
         for id in (0, 2**64 - 1):
             keys = program.see(batch, np.full(len(rows), id, np.uint64)).keys
             assert sorted(range(3), key=keys.__getitem__) == order

@@ -10,6 +10,7 @@ from headwater.dialects.sqlite.render import render
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
+from headwater.plan.planner import plan
 from headwater.sql.bind.bind import bind
 from tests.sql.written import TABLE, filled
 
@@ -18,8 +19,8 @@ CASES = ("id IS NOT DISTINCT FROM id IS NOT FALSE",)
 
 @pytest.mark.parametrize("text", CASES)
 def test_binding_rendered_text_gives_the_same_expression(text: str) -> None:
-    expr = bind(f"SELECT {text} FROM t", [TABLE]).outputs[0].expr
-    assert bind(f"SELECT {render(expr)} FROM t", [TABLE]).outputs[0].expr == expr
+    expr = plan(f"SELECT {text} FROM t", [TABLE]).template.outputs[0].expr
+    assert plan(f"SELECT {render(expr)} FROM t", [TABLE]).template.outputs[0].expr == expr
 
 
 @pytest.mark.parametrize(
@@ -40,13 +41,14 @@ def test_what_sqlite_cannot_read_is_a_syntax_error(sql: str) -> None:
 
 def test_an_alias_may_be_called_false() -> None:
     """SQLite looks for a column or an alias before it takes FALSE for 0."""
-    query = bind("SELECT id FALSE FROM t WHERE FALSE", [TABLE])
-    assert query.where == (query.outputs[0].expr,)
+    template = plan("SELECT id FALSE FROM t WHERE FALSE", [TABLE]).template
+    assert template.where == template.outputs[0].expr
 
 
 def test_is_true_compares_where_true_is_an_alias() -> None:
-    query = bind("SELECT i AS true FROM t WHERE r IS true", [TABLE])
-    assert [render(part) for part in query.where] == ['"r" IS "i"']
+    where = plan("SELECT i AS true FROM t WHERE r IS true", [TABLE]).template.where
+    assert where is not None
+    assert render(where) == '"r" IS "i"'
 
 
 def test_replacing_nothing_gives_back_what_was_there() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, note
 from headwater.dialects.sqlite.render import render
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.value import Row, Type
-from headwater.sql.bind.bind import bind
+from headwater.plan.planner import plan
 from headwater.sql.ir.expr import Expr
 from tests.sql.written import TABLE, examples, expressions, filled, rows
 
@@ -29,7 +29,7 @@ def _answer(memory: sqlite3.Connection, text: str) -> Answer:
 
 def _bound(text: str) -> Expr | SqlError:
     try:
-        return bind(f"SELECT {text} FROM t", [TABLE]).outputs[0].expr
+        return plan(f"SELECT {text} FROM t", [TABLE]).template.outputs[0].expr
     except SqlError as error:
         return error
 

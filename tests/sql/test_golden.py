@@ -126,7 +126,7 @@ def test_what_wrong_queries_are_told() -> None:
 def test_sqlite_agrees_with_what_we_accept(sql: str, memory: sqlite3.Connection) -> None:
     planned = plan(sql, TABLES)
     written = memory.execute(sql)
-    effective = memory.execute(effective_sql(planned.template, planned.instance, _table(planned)))
+    effective = memory.execute(effective_sql(planned.template, planned.instance))
     names = [output.name for output in planned.template.outputs]
     assert names == [column[0] for column in written.description] == [column[0] for column in effective.description]
     if not planned.template.framed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from headwater.engine.windows.template_program import Program
 from headwater.engine.windows.window import Window
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
+from headwater.plan.one_table import writer_of
 from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Template
 
@@ -51,11 +53,16 @@ def reshaped(state: DataflowState, table: Table) -> list[str]:
 
 def _rebind(state: DataflowState, active: ActiveTemplate, table: Table) -> None:
     """Sort keys may have become longer; the order of the rows is the same."""
-    active.template = template_from_sql(active.template.sql, table)
+    active.template = template_from_sql(active.template.sql, narrow(table, active.widths))
     active.program = Program(active.template, table)
     for group in active.instances.groups.values():
         group.ranked = None
         hydrate(state, active, group)
+
+
+def narrow(table: Table, widths: Mapping[str, int]) -> Table:
+    """The table as it was when a template was bound to it."""
+    return replace(table, columns=table.columns[: widths.get(table.name)])
 
 
 def needs_rows(state: DataflowState, template: Template) -> bool:
@@ -123,9 +130,10 @@ def _share(state: DataflowState, derived: Derived) -> None:
 
 
 def _widths(state: DataflowState, template: Template) -> dict[str, int]:
-    """How many columns its base tables have now: later ones are not part of a relation."""
-    relation = template.relation is not None
-    return {name: len(state.schemas[name].table.columns) for name in template.tables} if relation else {}
+    """How many columns its base tables have now, where its text counts on these."""
+    if writer_of(template) is not None:
+        return {}
+    return {name: len(state.schemas[name].table.columns) for name in template.tables}
 
 
 def new_derived(state: DataflowState, template: Template) -> Derived:

@@ -6,10 +6,9 @@ Runs are files, each written once; one small document names them and holds the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from headwater.engine.activation import activate, define, new_derived
+from headwater.engine.activation import activate, define, narrow, new_derived
 from headwater.engine.checkpoint_document import (
     SavedState,
     SavedWindow,
@@ -27,7 +26,9 @@ from headwater.engine.subscriptions import hydrate, open_window
 from headwater.engine.windows.row_names import NO_NAMES, RowNames
 from headwater.fs.atomic_write import sync_directory
 from headwater.model.schema import Table
-from headwater.plan.planner import template_from_sql
+from headwater.plan.one_table import writer_of
+from headwater.plan.planner import relation_template, template_from_sql
+from headwater.plan.template import Template
 
 
 def save(state: DataflowState, directory: Path) -> SavedState:
@@ -97,15 +98,20 @@ def _reactivate(
     state: DataflowState, sql: str, widths: Mapping[str, int], directory: Path, derived: Mapping[str, bytes]
 ) -> None:
     """Binds a template to its tables as they were: without a key, all columns of a row are its identity."""
-    template = template_from_sql(sql, {name: _narrow(table, widths) for name, table in state.tables.items()})
+    template = _saved_template(state, sql, {name: narrow(table, widths) for name, table in state.tables.items()})
     if template.table in derived and template.table not in state.derived:
         state.derived[template.table] = restored = new_derived(state, template)
         restored.restore(directory, derived[template.table])
     activate(state, template, None, widths)
 
 
-def _narrow(table: Table, widths: Mapping[str, int]) -> Table:
-    return replace(table, columns=table.columns[: widths.get(table.name)])
+def _saved_template(state: DataflowState, sql: str, tables: Mapping[str, Table]) -> Template:
+    """Earlier versions had operators for rows of one PostgreSQL table: what they saved goes on so."""
+    template = template_from_sql(sql, tables)
+    if template.relation is None and writer_of(template) is None:
+        earlier = relation_template(sql, tables)
+        return earlier if earlier.table in state.tables else template
+    return template
 
 
 def _reopen(state: DataflowState, saved: SavedWindow) -> None:

@@ -39,7 +39,7 @@ Place = tuple[str, tuple[str, ...]]  # a table or relation, and the columns by w
 class ActiveTemplate:
     """A template with its program, its instances, and those of them that ask for rows whose evaluation fails.
 
-    `widths` are how many columns the tables of its relation had when it was bound."""
+    `widths` are how many columns its tables had when it was bound, where its text counts on these."""
 
     template: Template
     program: Program

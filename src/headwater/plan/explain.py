@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.dialects.registry import DIALECTS
-from headwater.dialects.sqlite.render import render_key
 from headwater.model.schema import Table
 from headwater.plan.derived import written
+from headwater.plan.one_table import writer_of
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
 from headwater.sql.ir.expr_text import ExprText
@@ -36,9 +36,9 @@ def explain(
     sections = (
         [f"template {template.id}", f"instance {instance.id}"],
         [f"strategy {planned.strategy}: {_why(planned)}"],
-        ["plan", *_tree(list(_operators(template, instance)), _beside(_origin(template, table), actuals))],
+        ["plan", *_tree(list(_operators(template, instance)), _beside(_source(template, table), actuals))],
         _listed("params", [f":p{n} {_told(*asked, text)}" for n, asked, text in _params(template, instance)]),
-        ["effective query", f"  {effective_sql(template, instance, table)}"],
+        ["effective query", f"  {effective_sql(template, instance)}"],
         _listed("actual", actuals.whole if actuals is not None else []),
         _listed("notes", every_note),
     )
@@ -70,11 +70,12 @@ def _text(template: Template) -> ExprText:
 
 
 def _ordered(template: Template) -> Iterator[str]:
+    writer = writer_of(template)
     for key in template.order:
-        yield render_key(key, template.table) if template.relation is None else _text(template).key(key)
+        yield _text(template).key(key) if writer is None else writer.key(key, template.table)
 
 
-def _origin(template: Template, table: Table | None) -> list[str]:
+def _source(template: Template, table: Table | None) -> list[str]:
     if template.relation is not None:
         return list(tree(template.relation, _text(template)))
     assert table is not None

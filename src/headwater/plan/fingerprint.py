@@ -14,7 +14,7 @@ def template_id(table: str, sql: str) -> str:
 
 
 def relation_name(text: str) -> str:
-    """No table is called so: names of the origin do not begin with `~` where we make one."""
+    """No table is called so: names of a source do not begin with `~` where we make one."""
     return "~" + xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
 
 

@@ -23,16 +23,16 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One-table SELECT: `table` rows where each of `keys` equals the instance's value, each of `selectors` holds of
-    the instance's value or list, and `where` holds.
+    """The rows of `table` where each of `keys` equals the instance's value, each of `selectors` holds of the instance's
+    value or list, and `where` holds.
 
     `sql` is the canonical text with lifted constants as `:p1, :p2, …`; binding it again gives an equal template.
     `order` is the effective order: the user's keys, then the identity columns; empty where the result is unordered.
     A template is `framed` when it has LIMIT or OFFSET; their numbers belong to the instance.
 
-    With a `relation` the template is over its columns, and `table` is a name made from it: `~` and a fingerprint. Then
-    `sql` is ordered by the whole effective order. A scalar aggregate has a row for any values: where the relation has
-    none, its other columns are as `empty` says.
+    With a `relation` the template is over its columns, and `table` is a name made from it: `~` and a fingerprint;
+    without one it is over a base table, and needs no operator. A scalar aggregate has a row for any values: where the
+    relation has none, its other columns are as `empty` says.
     """
 
     id: str

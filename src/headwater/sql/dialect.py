@@ -36,10 +36,6 @@ class Dialect(Protocol):
     def requery(self) -> DialectRequery: ...
 
     @property
-    def has_plain(self) -> bool:
-        """Whether rows of one table are planned without a relation, and written from what was bound."""
-
-    @property
     def takes_first(self) -> bool:
         """Whether a subquery as a value is the first of its rows, not an error where it has several."""
 
@@ -52,7 +48,7 @@ class Dialect(Protocol):
 
     # Names
 
-    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+    def find(self, tables: Mapping[str, Table], node: exp.Table, sql: str) -> Table | None:
         """The table that is meant, and the node such that it is written as meant."""
 
     def result_name(self, node: exp.Expr, expr: Expr) -> str:

@@ -62,7 +62,7 @@ def test_values_are_taken_as_sqlite_takes_them(given: Any, value: Value) -> None
 def test_a_value_survives_being_written(value: Value) -> None:
     planned = plan("SELECT ? AS v FROM t WHERE x = ?2 AND x IS NOT ?3", [TABLE], (value, value, "other"))
     memory = filled([(1, None, None, None, None, None, None, value)])
-    assert memory.execute(effective_sql(planned.template, planned.instance, TABLE)).fetchall() == [(value,)]
+    assert memory.execute(effective_sql(planned.template, planned.instance)).fetchall() == [(value,)]
 
 
 def test_a_parameter_is_no_ordinal() -> None:

@@ -67,14 +67,13 @@ class Postgres:
     name: str = "postgres"
     syntax: DialectSyntax = POSTGRES_SYNTAX
     requery: DialectRequery = POSTGRES_REQUERY
-    has_plain: bool = False
     takes_first: bool = False
     aggregates: frozenset[str] = _AGGREGATES
     evaluator: Evaluator = _EVALUATOR
 
     # Names
 
-    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+    def find(self, tables: Mapping[str, Table], node: exp.Table, sql: str) -> Table | None:
         schema = node.db or "public"
         name = node.name if schema == "public" else f"{schema}.{node.name}"
         found = tables.get(name.lower())

@@ -44,16 +44,15 @@ class Sqlite:
     name: str = "sqlite"
     syntax: DialectSyntax = SQLITE_SYNTAX
     requery: DialectRequery = SQLITE_REQUERY
-    has_plain: bool = True
     takes_first: bool = True
     aggregates: frozenset[str] = _AGGREGATES
     evaluator: Evaluator = _EVALUATOR
 
     # Names
 
-    def find(self, tables: Mapping[str, Table], node: exp.Table) -> Table | None:
+    def find(self, tables: Mapping[str, Table], node: exp.Table, sql: str) -> Table | None:
         if node.db and node.db.lower() != "main":
-            return None
+            raise SqlError(f"no such schema: {node.db}", sql=sql, at=span(node.args["db"]), hint="only main is known")
         found = tables.get(node.name.lower())
         if found is not None:
             node.set("db", None)
@@ -69,8 +68,8 @@ class Sqlite:
         return True
 
     def sorts_by_result(self, item: exp.Expr) -> str | None:
-        """Only names given with AS."""
-        return item.alias if isinstance(item, exp.Alias) else None
+        """Only names that the user gave with AS."""
+        return item.alias if isinstance(item, exp.Alias) and "added" not in item.meta else None
 
     def rowid(self, table: Table) -> Column | None:
         return rowid_column(table)

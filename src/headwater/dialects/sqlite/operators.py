@@ -15,7 +15,6 @@ from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals as literal
 from headwater.dialects.sqlite.affinity import Affinity
 from headwater.dialects.sqlite.functions import (
-    CLOCKS,
     FORMATS,
     VOLATILE,
     WINDOWS,
@@ -24,6 +23,7 @@ from headwater.dialects.sqlite.functions import (
     is_bounded_format,
     known,
 )
+from headwater.dialects.sqlite.names import FALSE, TRUE, boolean, column, so_named, volatile
 from headwater.model.value import Type, type_of
 from headwater.sql.bind.expression import bind_expr, clause, compare, existence, is_aggregate, scalar
 from headwater.sql.bind.scope import Bound, Scope
@@ -36,7 +36,6 @@ from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean
 
 NULL = Const(None, None)
-TRUE, FALSE = Const(1, Type.INTEGER), Const(0, Type.INTEGER)
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _INTEGERS: dict[type[exp.Expr], str] = {
@@ -63,16 +62,6 @@ def bind_as_sqlite(scope: Scope, node: exp.Expr) -> Bound:
     return _RULES[type(node)](scope, node)
 
 
-def column(scope: Scope, node: exp.Column) -> Bound:
-    name = node.name.lower()
-    if name in CLOCKS and name.startswith("current_") and not node.table and not node.this.quoted:
-        raise _volatile(scope, name, span(node))
-    meant = scope.alias(node)
-    if meant is not None:
-        return bind_expr(scope, node.replace(meant.copy()))
-    return scope.resolve(node)
-
-
 def number_or_text(scope: Scope, node: exp.Literal) -> Bound:
     if node.is_string:
         return Bound(Const(node.name, Type.TEXT))
@@ -96,16 +85,6 @@ def blob(scope: Scope, node: exp.HexString) -> Bound:
 
 def null(scope: Scope, node: exp.Null) -> Bound:
     return Bound(NULL)
-
-
-def boolean(scope: Scope, node: exp.Boolean) -> Bound:
-    return _so_named(scope, node) or Bound(TRUE if node.this else FALSE)
-
-
-def _so_named(scope: Scope, node: exp.Boolean) -> Bound | None:
-    """TRUE and FALSE are no reserved words: a column or alias of that name comes first."""
-    name = "true" if node.this else "false"
-    return scope.named(name)
 
 
 def placeholder(scope: Scope, node: exp.Placeholder) -> Bound:
@@ -173,7 +152,7 @@ def comparison(scope: Scope, node: exp.Binary) -> Bound:
 def identity(scope: Scope, node: exp.Is) -> Bound:
     """`x IS TRUE` asks whether x is true, not whether it is 1."""
     right = node.expression
-    if not isinstance(right, exp.Boolean) or _so_named(scope, right):
+    if not isinstance(right, exp.Boolean) or so_named(scope, right):
         return comparison(scope, node)
     arg = bind_expr(scope, node.this)
     condition = arg.expr if node.expression.this else _not(arg.expr)
@@ -317,7 +296,7 @@ def _function(scope: Scope, node: exp.Anonymous) -> Function:
     if node.args.get("filter"):
         raise scope.error(f"FILTER may not be used with {name}()", span(node), "only aggregates take it")
     if name in VOLATILE:
-        raise _volatile(scope, f"{name}()", span(node))
+        raise volatile(scope, f"{name}()", span(node))
     function = known().get(name)
     if function is None:
         raise _unknown_function(scope, name, at)
@@ -331,11 +310,6 @@ def _unknown_function(scope: Scope, name: str, at: Span | None) -> Exception:
     if name in available():
         return scope.refusal(f"the function {name}() is not supported yet", at, "compute it in the application")
     return scope.error(f"no such function: {name}", at, did_you_mean(name, known()))
-
-
-def _volatile(scope: Scope, name: str, at: Span | None) -> Exception:
-    why = "reads the clock" if name.removesuffix("()") in CLOCKS else "differs from call to call"
-    return scope.refusal(f"{name} {why}, so its result cannot be kept current", at, "pass the value as a parameter")
 
 
 def _both(scope: Scope, node: exp.Binary) -> tuple[Bound, Bound]:

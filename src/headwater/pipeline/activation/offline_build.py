@@ -22,7 +22,7 @@ from headwater.pipeline.activation.hydration import rows_at
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, Built, Schema, decode_control
 from headwater.pipeline.records.frame_buffer import FrameBuffer
-from headwater.plan.planner import template_from_sql
+from headwater.plan.planner import logged_template
 
 Partition = tuple[int, int]
 
@@ -40,7 +40,8 @@ class OfflineBuild:
         flow = Dataflow(partition=partition, limits=limits)
         for hydration in activate.tables:
             flow.define(hydration.table)
-        flow.activate(template_from_sql(activate.sql, flow.tables), rows_at(layout, activate, flow.tables, here))
+        template = logged_template(activate.template, activate.sql, flow.tables)
+        flow.activate(template, rows_at(layout, activate, flow.tables, here))
         return cls(flow, layout, limits, here - 1)
 
     @classmethod

@@ -35,7 +35,7 @@ from headwater.pipeline.records.control import (
     UnsubscribeRecord,
     decode_control,
 )
-from headwater.plan.planner import template_from_sql
+from headwater.plan.planner import logged_template
 from headwater.plan.template import Instance, Template
 
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
@@ -114,7 +114,7 @@ class ControlRecords:
     def _activate(self, activate: Activate, here: int) -> None:
         for hydration in activate.tables:
             self._define(hydration.table)
-        template = template_from_sql(activate.sql, self._dataflow.tables)
+        template = logged_template(activate.template, activate.sql, self._dataflow.tables)
         if self._dataflow.knows(template.id):
             return
         if template.id in self.banned:

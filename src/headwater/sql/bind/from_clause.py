@@ -66,9 +66,8 @@ class FromClause:
         if node is None:
             return From(self._nothing())
         side = self._side(node)
-        scope = Scope(
-            self.binder.whole.sql, side.sources, self.binder.whole.params, {}, side.shared, {}, self.outer, _PLAIN
-        )
+        whole = self.binder.whole
+        scope = Scope(whole.sql, side.sources, whole.params, side.shared, outer=self.outer, clause=_PLAIN)
         deferred: list[Joined] = []
         relation = self._relation(node, scope, False, deferred)
         order = self.order if not isinstance(node, Joined) else ()
@@ -103,7 +102,7 @@ class FromClause:
     def _find(self, node: exp.Table) -> Table:
         sql = self.binder.whole.sql
         known = self.binder.whole.tables
-        found = self.binder.whole.dialect.find(known, node)
+        found = self.binder.whole.dialect.find(known, node, sql)
         if found is not None:
             return found
         names = [table.name for table in known.values()]

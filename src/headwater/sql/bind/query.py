@@ -35,14 +35,13 @@ from headwater.sql.syntax.span import span
 
 
 def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params, lift_scalars: bool = True) -> Query:
+    if parsed.select.find(exp.Table) is None:
+        raise _changeless(parsed)
     with_literals(parsed.select, params)
     binder = Queries(Whole(parsed.sql, tables, params, lift_scalars=lift_scalars))
     rows = binder.outermost(parsed.select)
     if not any(scans(rows.relation)):
-        hint = "add FROM and a table"
-        raise UnsupportedQuery(
-            "a query without tables never changes", sql=parsed.sql, at=span(parsed.select), hint=hint
-        )
+        raise _changeless(parsed)
     _refuse_duplicates(parsed, rows)
     framed = bool(parsed.select.args.get("limit"))
     terms = rows.terms() if rows.order or framed else []
@@ -54,17 +53,24 @@ def bind_whole(parsed: Parsed, tables: Mapping[str, Table], params: Params, lift
     nothing = Scope(parsed.sql, (), params)
     return Query(
         sql=parsed.sql,
-        table="",
         outputs=outputs,
+        relation=pruned(rows.relation, used),
+        syntax=Syntax(parsed.select, params, {_column(expr): node for expr, node in rows.liftable}, rows.aggregates),
         where=where,
         order=order,
+        user_keys=len(rows.order),
         framed=framed,
         limit=limit(nothing, parsed.select.args.get("limit")),
         offset=offset(nothing, parsed.select.args.get("offset")),
-        relation=pruned(rows.relation, used),
         empty=rows.empty,
-        syntax=Syntax(parsed.select, params, {_column(expr): node for expr, node in rows.liftable}, rows.aggregates),
     )
+
+
+def _changeless(parsed: Parsed) -> UnsupportedQuery:
+    bare = isinstance(parsed.select, exp.Select) and not parsed.select.args.get("from_")
+    what = "a SELECT without FROM" if bare else "a query without tables"
+    hint = "add FROM and a table"
+    return UnsupportedQuery(f"{what} never changes", sql=parsed.sql, at=span(parsed.select), hint=hint)
 
 
 def _column(conjunct: Expr) -> str:

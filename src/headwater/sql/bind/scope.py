@@ -5,17 +5,17 @@ A subquery's scope leads to the scope around it. Never binds an expression itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.model.schema import Column, Table
+from headwater.model.schema import Table
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.collation import NEUTRAL, Collating
-from headwater.sql.ir.expr import ColumnRef, Expr
+from headwater.sql.ir.expr import Expr
 from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span, span
 from headwater.sql.syntax.suggestions import did_you_mean, listed
@@ -41,10 +41,6 @@ class Source:
     table: Table | None = None
     merged: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(cls, dialect: Dialect, table: Table, name: str) -> Source:
-        return cls(name, tuple((column.name, bound_column(dialect, column)) for column in table.columns), table)
-
     def find(self, name: str) -> tuple[str, Bound] | None:
         return next((column for column in self.columns if column[0].lower() == name.lower()), None)
 
@@ -64,7 +60,7 @@ class Clause(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`shared` are the columns that USING made one; `aliases` those of the result, `spelled` the same as written.
+    """`shared` are the columns that USING made one; `spelled` are the aliases of the result, as they were written.
 
     With `clause` the tree is rewritten as names are found: columns get their table, aliases what they stand for.
     """
@@ -72,7 +68,6 @@ class Scope:
     sql: str
     sources: tuple[Source, ...]
     params: Params
-    aliases: Mapping[str, Bound] = field(default_factory=dict)
     shared: Mapping[str, tuple[str, Bound]] = field(default_factory=dict)
     spelled: Mapping[str, exp.Expr] = field(default_factory=dict)
     outer: Scope | None = None
@@ -89,16 +84,14 @@ class Scope:
         return UnsupportedQuery(message, sql=self.sql, at=at, hint=hint)
 
     def resolve(self, node: exp.Column) -> Bound:
-        """A column first, then the rowid, then an alias of the result: SQLite's order. Then the query around."""
+        """A column first, then the rowid, then the query around. An alias of the result was put in already."""
         self._check_schema(node)
         found = self._column(node) or self._rowid(node)
         if found is not None:
             return self._rewritten(node, found)
-        name = node.name.lower()
-        if name in self.aliases and not node.table:
-            return self.aliases[name]
         if self.outer is None:
             raise self._unknown(node)
+        name = node.name.lower()
         if name in self.outer.spelled and not node.table and self.outer.named(name) is None:
             hint = "name the column itself"
             raise self.refusal("an alias of the query around a subquery is not supported yet", span(node), hint)
@@ -121,9 +114,9 @@ class Scope:
         return self.spelled[node.name.lower()]
 
     def named(self, name: str) -> Bound | None:
-        """A column or alias of this very scope by its bare name."""
+        """A column of this very scope by its bare name."""
         found = next(self._matching(name, None), None)
-        return found[2] if found else self.aliases.get(name.lower())
+        return found[2] if found else None
 
     def _matching(self, name: str, table: str | None) -> Iterator[tuple[Source | None, str, Bound]]:
         if table is None and name.lower() in self.shared:
@@ -181,7 +174,7 @@ class Scope:
     def _unknown(self, node: exp.Column) -> SqlError:
         if node.table and not any(source.name.lower() == node.table.lower() for source in self.sources):
             at = span(node.args["table"]) or span(node)
-            return self.error(f"no such table here: {node.table}", at, self._known_tables())
+            return self.error(f"no such table here: {node.table}", at, self.known_tables())
         at = span(node.this) or span(node)
         if at and self.sql[at[0]] == '"':
             return self.error(
@@ -191,7 +184,7 @@ class Scope:
             )
         return self.error(f"no such column: {node.name}", at, self._known_columns(node))
 
-    def _known_tables(self) -> str | None:
+    def known_tables(self) -> str | None:
         names = [source.name for source in self.sources]
         if len(names) == 1:
             return f"the table is known as {names[0]}"
@@ -199,19 +192,6 @@ class Scope:
 
     def _known_columns(self, node: exp.Column) -> str | None:
         near = [source for source in self.sources if not node.table or source.name.lower() == node.table.lower()]
-        known = [*(name for source in near for name, _ in source.columns), *self.aliases, *self.spelled]
+        known = [*(name for source in near for name, _ in source.columns), *self.spelled]
         owner = near[0].table.name if len(near) == 1 and near[0].table else "the query"
         return did_you_mean(node.name, known, f"{owner} has {listed(known)}" if known else None)
-
-
-def bound_column(dialect: Dialect, column: Column) -> Bound:
-    ref = column_ref(dialect, column)
-    return Bound(ref, Collating(ref.collation))
-
-
-def column_ref(dialect: Dialect, column: Column) -> ColumnRef:
-    return ColumnRef(column.name, column.type, *dialect.scanned(column))
-
-
-def find(columns: Iterable[Column], name: str) -> Column | None:
-    return next((column for column in columns if column.name.lower() == name.lower()), None)

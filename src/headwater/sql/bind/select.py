@@ -139,7 +139,7 @@ class Select:
         if not found:
             scope = Scope(self.whole.sql, source.sources, self.whole.params)
             message = f"no such table here: {only}" if only else "no tables specified"
-            raise scope.error(message, span(item))
+            raise scope.error(message, span(item), scope.known_tables())
         for name, table in found:
             qualifier = exp.to_identifier(table.name, quoted=True) if table else None
             column = exp.Column(this=exp.to_identifier(name, quoted=True), table=qualifier)
@@ -152,10 +152,12 @@ class Select:
             inner = item.this if isinstance(item, exp.Alias) else item
             written = inner.copy()
             bound = scope.dialect.bind_result(scope, inner)
+            inner = item.this if isinstance(item, exp.Alias) else self.node.expressions[place]
             named = written if not isinstance(inner, exp.Column) else inner
             name = item.alias or scope.dialect.result_name(named, bound.expr)
             if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):
                 alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
+                alias.meta.update(inner.meta, added=True)
                 self.node.expressions[place].replace(alias)
             yield name, bound
 
@@ -230,7 +232,8 @@ class Select:
         found: list[exp.Where] = []
         for node in operands(written, exp.And):
             meant = scope.alias(node) if isinstance(node, exp.Column) else None
-            found += self._conjuncts(scope, meant) if meant is not None else [exp.Where(this=node.copy())]
+            split = meant is not None and not meant.find(exp.Boolean)  # a word that an alias may be called by
+            found += self._conjuncts(scope, meant) if split and meant else [exp.Where(this=node.copy())]
         return found
 
     def _keep(self, name: str, clause: type[exp.Expr], kept: Sequence[exp.Where]) -> None:
@@ -242,7 +245,8 @@ class Select:
         asked, written = asks(conjunct), _compared(node)
         if written is None or not all(open.to(ask) for ask in asked):
             return False
-        self.liftable += [(ask.expr, written) for ask in asked]
+        if asked:
+            self.liftable.append((conjunct, written))
         return bool(asked)
 
     def _set_aside(self, relation: Relation, conjuncts: Sequence[Expr]) -> list[Expr]:

@@ -12,25 +12,27 @@ from headwater.sql.syntax.canonical_text import Syntax
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`where` holds the top-level conjuncts as written. `order` holds the user's keys alone, constants left out.
+    """All expressions are over the columns of `relation`. `syntax` is the query as it is written canonically.
+
+    `where` holds the top-level conjuncts that the plan may lift; the others are filters inside the relation.
+
+    `order` is total where the result is ordered or framed: first the keys that the user wrote, `user_keys` of them,
+    then what tells rows apart. Constants are left out.
 
     `framed`: LIMIT or OFFSET was written, even one that lets every row pass.
-
-    With a `relation` all expressions are over its columns, and there is no `table`. Then `where` holds only what the
-    plan may lift, `order` is total already, and `syntax` is the query as it is written canonically.
 
     `empty`, of a scalar aggregate: all of `where` must be lifted, and where the relation has no row for that, its
     columns besides those asked for have these values.
     """
 
     sql: str
-    table: str
     outputs: tuple[Output, ...]
+    relation: Relation
+    syntax: Syntax = field(compare=False, repr=False)
     where: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
+    user_keys: int = 0
     framed: bool = False
     limit: int | None = None
     offset: int = 0
-    relation: Relation | None = None
     empty: tuple[tuple[str, Value], ...] | None = None
-    syntax: Syntax | None = field(default=None, compare=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
@@ -48,6 +49,13 @@ def mapped(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return Case(whens, change(expr.default), expr.type)
         case _:
             assert_never(expr)
+
+
+def renamed_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The same expression over columns of other names."""
+    if isinstance(expr, ColumnRef):
+        return replace(expr, name=names[expr.name])
+    return mapped(expr, lambda child: renamed_columns(child, names))
 
 
 def substituted(expr: Expr, replacements: Mapping[Expr, Expr]) -> Expr:

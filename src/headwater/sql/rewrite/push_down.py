@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
 from headwater.sql.ir.conjunction import chain, parts
 from headwater.sql.ir.expr import ColumnRef, Expr
-from headwater.sql.ir.relation import Exists, Filter, Join, Mark, Project, Relation, columns_of
+from headwater.sql.ir.relation import Exists, Filter, Join, Mark, Project, Relation, Scan, columns_of
 from headwater.sql.ir.walk import names_in
 
 
-def placed(relation: Relation, conjuncts: Iterable[Expr]) -> Relation:
+def placed(relation: Relation, conjuncts: Sequence[Expr]) -> Relation:
+    if isinstance(relation, Scan) and conjuncts:
+        return Filter(relation, chain("and", conjuncts))
     return reduce(_place, conjuncts, relation)
 
 

@@ -18,6 +18,7 @@ from headwater.dialects.postgres.syntax.statement import PostgresStatement
 from headwater.dialects.postgres.syntax.writer import PostgresWriter
 from headwater.model.errors import SqlError
 from headwater.model.value import Type, Value
+from headwater.sql.contracts.syntax import SelectWriter
 from headwater.sql.ir.expr import Const
 from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.syntax.parameters import Params
@@ -32,6 +33,7 @@ class PostgresSyntax:
     """A `DialectSyntax`."""
 
     expr_text: ExprText = _TEXT
+    select_writer: SelectWriter | None = None
 
     def tokens(self, sql: str) -> list[Token]:
         """With a blank behind it: sqlglot takes a last `''` for an open string where a `$1` stands before it."""

@@ -12,14 +12,18 @@ from sqlglot.tokenizer_core import Token
 from headwater.dialects.sqlite import literals
 from headwater.dialects.sqlite.render import SQLITE_TEXT
 from headwater.dialects.sqlite.syntax.parameter_value import to_value
+from headwater.dialects.sqlite.syntax.select_writer import SqliteSelectWriter
 from headwater.dialects.sqlite.syntax.statement import SqliteStatement
 from headwater.dialects.sqlite.syntax.writer import SqliteWriter
 from headwater.model.value import Value, type_of
+from headwater.sql.contracts.syntax import SelectWriter
 from headwater.sql.ir.expr import Const
 from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.syntax.parameters import Params
 from headwater.sql.syntax.span import Span
 from headwater.sql.syntax.writer import Writer
+
+_SELECT_WRITER = SqliteSelectWriter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class SqliteSyntax:
     """A `DialectSyntax`."""
 
     expr_text: ExprText = SQLITE_TEXT
+    select_writer: SelectWriter | None = _SELECT_WRITER
 
     def tokens(self, sql: str) -> list[Token]:
         return SQLite().tokenize(sql)
