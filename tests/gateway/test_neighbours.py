@@ -116,6 +116,35 @@ def test_a_socket_whose_messages_wait_is_not_taken_for_dead(tmp_path: Path, monk
             assert [patient.hear("ready")["id"] for _ in range(20)]
 
 
+def test_a_query_that_is_not_planned_for_long_holds_up_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the database does not tell what it reads while somebody alters the table: nobody could subscribe to
+    anything, for half a minute a query."""
+    with place("ws", tmp_path) as here, raw(here) as greedy:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        held, goes_on, plan = threading.Semaphore(0), threading.Event(), here.server.pipeline.plan
+        here.db.query("SELECT id FROM t", live=True)
+
+        def slowly(sql: str, *given: Any) -> Planned:
+            if "greedy" in sql:
+                held.release()
+                assert goes_on.wait(120)
+            return plan(sql, *given)
+
+        monkeypatch.setattr(here.server.pipeline, "plan", slowly)
+        for n in range(40):
+            greedy.say({"type": "subscribe", "id": f"q{n}", "sql": f"SELECT id AS greedy_{n} FROM t"})
+        assert held.acquire(timeout=60)
+        try:
+            for sql in ("SELECT id FROM t", "SELECT id AS modest FROM t", "SELECT id, rank() OVER () AS r FROM t"):
+                assert here.db.query(sql, live=True, timeout=60).state == "ready"
+        finally:
+            goes_on.set()
+        for _ in range(40):
+            greedy.hear("ready")
+
+
 def test_who_waits_for_many_new_queries_leaves_threads_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,6 +216,10 @@ class Pipeline:
         """With the text it was made from, so that it can be planned again."""
         return self._planner.plan(sql, params)
 
+    def has_plan(self, sql: str, params: Given = ()) -> bool:
+        """The query was planned before: the source need not be asked for it."""
+        return self._planner.has_plan(sql, params)
+
     def replanned(self, planned: Planned) -> Planned:
         """The same plan where it fits the tables we capture now, else a new one from the query's text."""
         return self._planner.replanned(planned)

@@ -25,9 +25,11 @@ class GatewayState:
         self.explains = 0  # under way
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
         self.subscribing: Together[SubscribeRequest, Planned | None] = Together(
-            self.workers, partial(subscribe_all, server)
+            self.workers.quickly, partial(subscribe_all, server)
         )
-        self.planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(self.workers, plan_all, most=1)
+        self.planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(
+            self.workers.quickly, plan_all, most=1
+        )
 
     @cached_property
     def wide(self) -> WideQueries:

@@ -24,8 +24,8 @@ from headwater.gateway.web.allowance import Allowance
 from headwater.gateway.web.gateway_state import GatewayState
 from headwater.gateway.web.outbox import Data, SocketOutbox
 from headwater.gateway.web.socket_sink import SocketSink
-from headwater.gateway.web.subscribe_batch import SubscribeRequest
-from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX
+from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all
+from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX, Together
 from headwater.model.errors import HeadwaterError
 from headwater.plan.planner import Planned
 from headwater.protocol.messages import (
@@ -36,6 +36,7 @@ from headwater.protocol.messages import (
 )
 from headwater.protocol.session import Drop, HangUp, Open, Reach, Send, ServerSession, error_message
 from headwater.protocol.values import from_wire
+from headwater.sql.syntax.parameters import Given
 
 _SLOW = 4408
 _PREPARED_MAX = 3  # a template may go again, or be another one by then, before it is subscribed to
@@ -61,6 +62,9 @@ class Socket:
         self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
         self._under_way = 0
+        self._planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(
+            shared.workers.prepare, plan_all, most=1
+        )
         self._preparing = asyncio.Semaphore(PREPARED_AT_ONCE_MAX)
 
     async def run(self) -> None:
@@ -147,7 +151,7 @@ class Socket:
     async def _open(self, subscribe: Subscribe) -> None:
         """Plans and subscribes on a thread. Where the template is new, its tables are read first, on another one."""
         try:
-            planned = await self._planned(subscribe) if _is_long(subscribe) else None
+            planned = await self._planned(subscribe)
             for _ in range(_PREPARED_MAX):
                 unknown = await self._shared.subscribing(self, SubscribeRequest(self, subscribe, planned))
                 if unknown is None:
@@ -160,19 +164,18 @@ class Socket:
             self._forget(subscribe.id)
             self._say(error_message(_told(error), subscribe.id))
 
-    async def _planned(self, subscribe: Subscribe) -> Planned:
-        """Who has to wait for its turn anyway is not planned for before."""
-        await self._shared.wide.admit(self._address)
-        return await self._shared.planning(self, (self, subscribe))
+    async def _planned(self, subscribe: Subscribe) -> Planned | None:
+        """None where it is known how: then those who subscribe at the same time are planned for together. A new text is
+        asked of the database, which may let it wait for somebody's lock: that is waited for by this socket alone."""
+        if _is_long(subscribe):
+            await self._shared.wide.admit(self._address)  # who has to wait anyway is not planned for before
+            return await self._shared.planning(self, (self, subscribe))
+        if self._server.pipeline.has_plan(subscribe.sql, _given(subscribe)):
+            return None
+        return await self._planning(self, (self, subscribe))
 
     def plan(self, subscribe: Subscribe) -> Planned:
-        params = subscribe.params
-        given = (
-            {name: from_wire(value) for name, value in params.items()}
-            if isinstance(params, dict)
-            else [from_wire(value) for value in params]
-        )
-        planned = self._server.pipeline.plan(subscribe.sql, given)
+        planned = self._server.pipeline.plan(subscribe.sql, _given(subscribe))
         self._allowance.ask(subscribe.id, planned.strategy)
         return planned
 
@@ -248,6 +251,13 @@ class Socket:
     @property
     def _patience_s(self) -> float:
         return _PATIENCE_HEARTBEATS * self._limits.heartbeat_ms / 1000
+
+
+def _given(subscribe: Subscribe) -> Given:
+    params = subscribe.params
+    if isinstance(params, dict):
+        return {name: from_wire(value) for name, value in params.items()}
+    return [from_wire(value) for value in params]
 
 
 def _is_long(subscribe: Subscribe) -> bool:

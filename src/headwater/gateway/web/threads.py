@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -73,9 +73,13 @@ class Together(Generic[Item, Outcome]):
     so many at once, of every owner as many, and then others have their turn; and where more wait, a rest follows."""
 
     def __init__(
-        self, workers: Workers, call: Callable[[Sequence[Item]], list[Outcome | Exception]], most: int = TOGETHER_MAX
+        self,
+        run: Callable[..., Awaitable[Any]],
+        call: Callable[[Sequence[Item]], list[Outcome | Exception]],
+        most: int = TOGETHER_MAX,
     ) -> None:
-        self._workers, self._call, self._most = workers, call, most
+        """`run` makes the calls on threads: one of the methods of `Workers`."""
+        self._on_threads, self._call, self._most = run, call, most
         self._waiting: Queue[tuple[Item, asyncio.Future[Outcome]]] = Queue()
         self._running: asyncio.Task[None] | None = None
 
@@ -91,7 +95,7 @@ class Together(Generic[Item, Outcome]):
             began, batch = time.monotonic(), self._waiting.take(self._most)
             wanted = [(item, future) for item, future in batch if not future.done()]  # others have gone meanwhile
             try:
-                outcomes = await self._workers.quickly(self._call, [item for item, _ in wanted]) if wanted else []
+                outcomes = await self._on_threads(self._call, [item for item, _ in wanted]) if wanted else []
             except Exception as error:
                 outcomes = [error] * len(wanted)
             for (_, future), outcome in zip(wanted, outcomes, strict=True):

@@ -66,6 +66,11 @@ class PlanCache:
     def forget(self) -> None:
         self._slots = {}
 
+    def knows(self, sql: str, params: Given) -> bool:
+        """Whether values are only put into a plan that was made before."""
+        shape = _shape(_by_name(params))
+        return shape is not None and self._slots.get((sql, shape)) is not None
+
     def plan(self, sql: str, params: Given) -> Planned:
         given = _by_name(params)
         shape = _shape(given)

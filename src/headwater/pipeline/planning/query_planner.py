@@ -57,6 +57,10 @@ class QueryPlanner:
         _log.debug("planned as %s, template %s: %s", planned.strategy, planned.template.id, sql)
         return replace(planned, text=sql, given=params)
 
+    def has_plan(self, sql: str, params: Given) -> bool:
+        """The query was planned before: the source need not be asked for it."""
+        return self._plans.knows(sql, params)
+
     def replanned(self, planned: Planned) -> Planned:
         """The same plan where it fits the tables we capture now, else a new one from the query's text."""
         template = planned.template
