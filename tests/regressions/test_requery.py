@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from headwater.model.errors import SourceError
 from headwater.pipeline.records.control import AnswerRecord
 from headwater.plan.planner import Planned
-from headwater.sources.cancellation import Cancelled
+from headwater.sources.cancellation import Cancellation, Cancelled
 from headwater.sources.source import Answer
 from headwater.sources.sqlite.memory import MemoryMoment
+from headwater.sources.sqlite.questions.pool import QuestionProcess
+from headwater.sources.sqlite.source import SqliteSource
 from tests.support.byhand import Works
 from tests.support.locks import ToldLock
 
@@ -193,3 +196,32 @@ def test_a_view_that_is_redefined_between_plan_and_subscription_is_learned_again
     works.write("INSERT INTO u VALUES (1, 7)")
     works.run()
     works.check()
+
+
+@pytest.mark.parametrize("in_a_moment", [True, False])
+def test_a_question_that_is_cancelled_as_it_is_answered_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_a_moment: bool
+) -> None:
+    """Its process was ended, and lent to the next question all the same: that was taken to have killed it, and a live
+    query was closed for it."""
+    reply, cancellation = QuestionProcess._reply, Cancellation()
+
+    def cancelled_at_the_end(process: QuestionProcess, given: Cancellation) -> Any:
+        found = reply(process, given)
+        if found[0] is None and given is cancellation:
+            cancellation.cancel()
+        return found
+
+    monkeypatch.setattr(QuestionProcess, "_reply", cancelled_at_the_end)
+    source = SqliteSource(tmp_path / "t.db")
+    try:
+        if in_a_moment:
+            with source.moment() as moment:
+                moment.query("SELECT 1 AS one", (), cancellation)
+                with pytest.raises(SourceError, match="previous query ended"):
+                    moment.query("SELECT 2 AS two")
+        else:
+            source.query("SELECT 1 AS one", (), cancellation)
+        assert source.query("SELECT 3 AS three").rows == [(3,)]
+    finally:
+        source.close()

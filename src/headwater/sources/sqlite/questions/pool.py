@@ -44,16 +44,21 @@ class QuestionProcess:
         with other:
             command = [sys.executable, "-I", "-S", "-c", PROGRAM, *_PATHS, str(path)]
             self._process = subprocess.Popen(command, stdin=other.fileno(), stdout=subprocess.DEVNULL)
-        self.is_usable = True
+        self._is_free, self._is_killed = True, False
         self._taken_bytes = 0  # of the answer that is read now
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_usable(self) -> bool:
+        """It waits for a question. One that is cancelled just as it is answered ends its process all the same."""
+        return self._is_free and not self._is_killed
+
     def ask(self, cancellation: Cancellation, what: str, sql: str = "", params: Any = ()) -> Iterator[Any]:
         """The replies, as they come. To leave before the last one is to end the process."""
-        was_usable, self.is_usable = self.is_usable, False
+        was_usable, self._is_free = self.is_usable, False
         try:
             with cancellation.stopping(self.kill):
                 if not was_usable:
@@ -62,10 +67,10 @@ class QuestionProcess:
                 self._taken_bytes = 0
                 while (reply := self._reply(cancellation))[0] is not None:
                     if not reply[0]:
-                        self.is_usable = True
+                        self._is_free = True
                         raise _error(sql, *reply[1])
                     yield reply[1]
-                self.is_usable = True
+                self._is_free = True
         except (EOFError, OSError):
             cancellation.check()
             raise self._died(sql) from None
@@ -97,6 +102,7 @@ class QuestionProcess:
             list(self.ask(Cancellation(), "end"))
 
     def kill(self) -> None:
+        self._is_killed = True
         self._process.kill()
 
     def close(self) -> None:
