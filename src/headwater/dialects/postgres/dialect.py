@@ -32,7 +32,7 @@ from headwater.dialects.postgres.types.kind import (
     TEXT,
     UNKNOWN,
     UUID,
-    Kind,
+    PostgresKind,
     is_enum,
     is_integer,
     is_other,
@@ -165,7 +165,7 @@ class Postgres:
         return kind in PLAIN or has_scale(kind)
 
     def aggregate(self, scope: Scope, node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, SqlType]:
-        name, kind = node.name, kind_of(args[0].expr) if args else Kind("")
+        name, kind = node.name, kind_of(args[0].expr) if args else PostgresKind("")
         distinct = bool(node.args.get("distinct"))
         if name == "count" and not (distinct and not self._counts_once(args[0])):
             return Type.INTEGER, INT8
@@ -218,14 +218,14 @@ class Postgres:
         return value.value
 
 
-def _by_bytes(expr: Expr, kind: Kind) -> Expr:
+def _by_bytes(expr: Expr, kind: PostgresKind) -> Expr:
     """What `CAST(… AS text) COLLATE "C"` is bound as."""
     if not is_text(kind):
         expr = as_text(expr, kind) if is_padded(kind) else Cast(expr, DEFAULT, Type.TEXT)
     return expr if kind_of(expr) == TEXT else Cast(expr, TEXT, Type.TEXT)
 
 
-def _aggregated(name: str, kind: Kind, distinct: bool) -> tuple[Type, Kind] | None:
+def _aggregated(name: str, kind: PostgresKind, distinct: bool) -> tuple[Type, PostgresKind] | None:
     """Of numbers. Which of 1.0 and 1.00 is the larger, or counts once, PostgreSQL leaves open."""
     if kind == FLOAT8 and (name in ("min", "max") or (name in ("sum", "avg") and not distinct)):
         return Type.REAL, kind
@@ -241,7 +241,7 @@ def _aggregated(name: str, kind: Kind, distinct: bool) -> tuple[Type, Kind] | No
 _C = exp.Identifier(this="C", quoted=True)
 
 
-def _unordered(scope: Scope, kind: Kind, at: Span | None) -> UnsupportedQuery:
+def _unordered(scope: Scope, kind: PostgresKind, at: Span | None) -> UnsupportedQuery:
     if is_text(kind):
         return scope.refusal(
             f"only PostgreSQL knows the order of the collation {kind.collation}",
@@ -255,7 +255,7 @@ def _unordered(scope: Scope, kind: Kind, at: Span | None) -> UnsupportedQuery:
     return scope.refusal(f"ordering by {_told(kind)} is not supported yet", at)
 
 
-def _told(kind: Kind) -> str:
+def _told(kind: PostgresKind) -> str:
     return kind.title if is_other(kind) else str(kind)
 
 

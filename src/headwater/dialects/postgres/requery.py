@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.dialects.postgres.types.kind import INTERVAL, PLAIN, REALS, Kind, is_text
+from headwater.dialects.postgres.types.kind import INTERVAL, PLAIN, REALS, PostgresKind, is_text
 from headwater.dialects.postgres.types.kinds import kind_of_column
 from headwater.dialects.postgres.types.numeric import is_numeric
 from headwater.model.schema import Column, Table
@@ -69,7 +69,7 @@ class PostgresRequery:
                 raise NoOutline(f"only PostgreSQL knows the order of {collated or column.declared}")
 
 
-def _is_ordered(kind: Kind) -> bool:
+def _is_ordered(kind: PostgresKind) -> bool:
     return kind in _ORDERED or is_numeric(kind)
 
 

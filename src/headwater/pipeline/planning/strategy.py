@@ -24,7 +24,7 @@ _log = logging.getLogger("headwater.plan")
 
 def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
     """What we cannot keep current ourselves, the source is asked again for."""
-    if source.dialect == "postgres":
+    if source.prepares_first:
         return _plan_read(source, tables, sql, params)
     try:
         return plan(sql, dict(tables), params), None
@@ -34,7 +34,7 @@ def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Giv
 
 def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
     """A plan of our own, or the refusal that says why there is none."""
-    if source.dialect != "postgres":
+    if not source.prepares_first:
         return plan(sql, dict(tables), params)
     planned, query = _plan_read(source, tables, sql, params)
     if query is not None:

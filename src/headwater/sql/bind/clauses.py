@@ -76,7 +76,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InnerQuery:
     """A query inside another: its rows, the columns it shows, and the conjuncts that speak of the query around it.
 
     `order` is what its rows come in where somebody may ask: it is total.
@@ -89,7 +89,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class BoundSelect:
     """A SELECT up to its results. `order` are the user's terms, `ties` what tells its rows apart after them.
 
     `liftable` are conjuncts of the outermost query that ask of a column, or of an aggregate, by constants and were left
@@ -108,7 +108,6 @@ class Selected:
     aggregates: tuple[Aggregate, ...] = ()
     grouped: bool = False
     scalar: bool = False
-    source_order: tuple[OrderKey, ...] = ()
 
     @property
     def ties(self) -> tuple[Term, ...]:
@@ -140,5 +139,7 @@ class Binder(Protocol):
 
     whole: Whole
 
-    def answer(self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose = "rows") -> Answer: ...
-    def selected(self, node: exp.Select, around: Environment, outer: Scope | None) -> Selected: ...
+    def answer(
+        self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose = "rows"
+    ) -> InnerQuery: ...
+    def selected(self, node: exp.Select, around: Environment, outer: Scope | None) -> BoundSelect: ...

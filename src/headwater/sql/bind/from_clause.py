@@ -13,10 +13,10 @@ from sqlglot import exp
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.bind.clauses import Answer, Binder, Environment
+from headwater.sql.bind.clauses import Binder, Environment, InnerQuery
 from headwater.sql.bind.column_names import computed, reference, renamed
 from headwater.sql.bind.expression import bind_expr, compare
-from headwater.sql.bind.scope import Bound, Scope, Source
+from headwater.sql.bind.scope import Bound, Scope, ScopeTable
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.collation import Collating
 from headwater.sql.ir.common_type import common_type
@@ -37,7 +37,7 @@ class From:
     """`deferred` are joins whose ON belongs to WHERE. `order` is the order the rows of a single table come in."""
 
     relation: Relation
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ScopeTable, ...] = ()
     shared: Shared = field(default_factory=dict)
     deferred: tuple[Joined, ...] = ()
     order: tuple[OrderKey, ...] = ()
@@ -45,7 +45,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    sources: tuple[Source, ...]
+    sources: tuple[ScopeTable, ...]
     shared: Shared
 
 
@@ -87,7 +87,7 @@ class FromClause:
         source = self._table(node) if isinstance(node, exp.Table) else self._derived(node)
         return _Side((source,), {})
 
-    def _table(self, node: exp.Table) -> Source:
+    def _table(self, node: exp.Table) -> ScopeTable:
         common = None if node.db else self.around.get(node.name.lower())
         if common is not None:
             return self._common(node, common.node, common.around)
@@ -97,7 +97,7 @@ class FromClause:
         scan = scanned(self.binder.whole.dialect, table, prefix)
         self.leaves[id(node)] = scan
         columns = zip(table.names, scan.columns, strict=True)
-        return Source(name, tuple((own, _bound(column)) for own, column in columns), table)
+        return ScopeTable(name, tuple((own, _bound(column)) for own, column in columns), table)
 
     def _find(self, node: exp.Table) -> Table:
         sql = self.binder.whole.sql
@@ -109,7 +109,7 @@ class FromClause:
         hint = did_you_mean(node.name, names, f"there is {listed(names)}" if names else "there are no tables")
         raise SqlError(f"no such table: {node.name}", sql=sql, at=span(node.this), hint=hint)
 
-    def _common(self, node: exp.Table, common: exp.CTE, around: Environment) -> Source:
+    def _common(self, node: exp.Table, common: exp.CTE, around: Environment) -> ScopeTable:
         """Bound anew at each use: a common table is a name for its text."""
         answer = self.binder.answer(common.this, around, None)
         spelled = [column.name for column in common.args["alias"].args.get("columns") or ()]
@@ -122,7 +122,7 @@ class FromClause:
         names = spelled or [name for name, _ in answer.columns]
         return self._leaf(node, node.alias or common.alias, names, answer)
 
-    def _derived(self, node: exp.Expr) -> Source:
+    def _derived(self, node: exp.Expr) -> ScopeTable:
         answer = self.binder.answer(node.this, self.around, self.outer)
         if answer.correlated:
             raise UnsupportedQuery(
@@ -143,7 +143,7 @@ class FromClause:
             )
         return self._leaf(node, node.alias, spelled or [name for name, _ in answer.columns], answer)
 
-    def _leaf(self, node: exp.Expr, alias: str, names: list[str], answer: Answer) -> Source:
+    def _leaf(self, node: exp.Expr, alias: str, names: list[str], answer: InnerQuery) -> ScopeTable:
         sql = self.binder.whole.sql
         twice = next((name for name in names if [n.lower() for n in names].count(name.lower()) > 1), None)
         if twice is not None:
@@ -152,7 +152,7 @@ class FromClause:
         relation, bounds = named(self.binder.whole.dialect, answer, self.binder.whole.names.prefix(alias), names)
         self.leaves[id(node)] = relation
         self.order = answer.order
-        return Source(alias, tuple(zip(names, bounds, strict=True)))
+        return ScopeTable(alias, tuple(zip(names, bounds, strict=True)))
 
     # USING and NATURAL
 
@@ -271,7 +271,7 @@ def scanned(dialect: Dialect, table: Table, prefix: str) -> Scan:
     return Scan(table.name, table.names, columns, tuple(f"{prefix}.{name}" for name in table.key))
 
 
-def named(dialect: Dialect, answer: Answer, prefix: str, names: list[str]) -> tuple[Relation, list[Bound]]:
+def named(dialect: Dialect, answer: InnerQuery, prefix: str, names: list[str]) -> tuple[Relation, list[Bound]]:
     """The answer's relation with a column for each result, and the references to them. Columns keep their names."""
     if all(_passes(bound) for _, bound in answer.columns):
         return answer.relation, [Bound(bound.expr, _own(bound)) for _, bound in answer.columns]
@@ -301,12 +301,14 @@ def _bound(column: RelColumn) -> Bound:
     return Bound(reference(column), Collating(column.collation))
 
 
-def _with_merged(source: Source, names: list[str]) -> Source:
+def _with_merged(source: ScopeTable, names: list[str]) -> ScopeTable:
     mine = {name.lower() for name in names if source.find(name)}
     return replace(source, merged=source.merged | mine)
 
 
-def starred(sources: tuple[Source, ...], shared: Shared, only: str | None) -> Iterator[tuple[str, Source | None]]:
+def starred(
+    sources: tuple[ScopeTable, ...], shared: Shared, only: str | None
+) -> Iterator[tuple[str, ScopeTable | None]]:
     """What `*` or `a.*` stands for: names, and the table to qualify them with; merged columns come once."""
     seen: set[str] = set()
     for source in sources:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from headwater.model.value import Type
 from headwater.sql.bind.expression import bind_expr
 from headwater.sql.bind.limit import is_constant, ordinal
-from headwater.sql.bind.scope import Bound, Scope, Source
+from headwater.sql.bind.scope import Bound, Scope, ScopeTable
 from headwater.sql.dialect import Dialect
 from headwater.sql.ir.expr import Const, OrderKey
 from headwater.sql.syntax.span import Span, span
@@ -83,7 +83,7 @@ def identity_terms(scope: Scope, at: Span | None) -> Iterator[Term]:
         yield from _of_source(scope, source, at)
 
 
-def _of_source(scope: Scope, source: Source, at: Span | None) -> Iterator[Term]:
+def _of_source(scope: Scope, source: ScopeTable, at: Span | None) -> Iterator[Term]:
     keyed = source.table is not None and bool(source.table.key)
     wanted = source.table.key if keyed and source.table else tuple(name for name, _ in source.columns)
     columns = [column for name in wanted if (column := source.find(name))]

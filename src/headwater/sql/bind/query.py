@@ -13,7 +13,7 @@ from sqlglot import exp
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.model.value import Type, Value
-from headwater.sql.bind.clauses import Answer, Common, Environment, Named, Purpose, Selected, Whole
+from headwater.sql.bind.clauses import BoundSelect, Common, Environment, InnerQuery, Named, Purpose, Whole
 from headwater.sql.bind.column_names import reference, renamed
 from headwater.sql.bind.group_by import over_no_rows, scans
 from headwater.sql.bind.limit import is_constant, limit, offset, ordinal
@@ -127,12 +127,12 @@ class Queries:
             return self._set_of(Select(self, node, around, None, outermost=True).bind(), "rows")
         return self._compound(node, around, None)
 
-    def selected(self, node: exp.Select, around: Environment, outer: Scope | None) -> Selected:
+    def selected(self, node: exp.Select, around: Environment, outer: Scope | None) -> BoundSelect:
         selected = Select(self, node, self._around(node, around), outer).bind()
         self._check_closed(selected.relation, node)
         return selected
 
-    def answer(self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose = "rows") -> Answer:
+    def answer(self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose = "rows") -> InnerQuery:
         if id(node) in self.open:
             raise self._refused("a recursive common table", node)
         self.open.add(id(node))
@@ -141,7 +141,7 @@ class Queries:
         finally:
             self.open.remove(id(node))
 
-    def _answered(self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose) -> Answer:
+    def _answered(self, node: exp.Expr, around: Environment, outer: Scope | None, purpose: Purpose) -> InnerQuery:
         if isinstance(node, exp.Select):
             selected = Select(self, node, around, outer).bind()
             if selected.scalar and selected.correlated:
@@ -163,7 +163,7 @@ class Queries:
 
     # DISTINCT
 
-    def _set_of(self, selected: Selected, purpose: Purpose) -> Rows:
+    def _set_of(self, selected: BoundSelect, purpose: Purpose) -> Rows:
         if selected.distinct and (purpose == "rows" or selected.framed):
             return self._distinct(selected)
         return Rows(
@@ -177,7 +177,7 @@ class Queries:
             frozenset(each.column.name for each in selected.aggregates),
         )
 
-    def _distinct(self, selected: Selected) -> Rows:
+    def _distinct(self, selected: BoundSelect) -> Rows:
         if selected.correlated:
             raise self._refused("DISTINCT in a correlated subquery", selected.node)
         self._check_set("DISTINCT", selected.results, selected.node)
@@ -296,35 +296,35 @@ class Queries:
                     hint="CAST both sides to one type",
                 )
 
-    def _side(self, node: exp.Expr, around: Environment, outer: Scope | None) -> Answer:
+    def _side(self, node: exp.Expr, around: Environment, outer: Scope | None) -> InnerQuery:
         if isinstance(node, exp.Select):
             answer = self.answer(node, around, outer)
         else:
             rows = self._compound(node, around, outer)
-            answer = Answer(rows.relation, rows.results)
+            answer = InnerQuery(rows.relation, rows.results)
         if answer.correlated:
             raise self._refused("a correlated compound query", node)
         return answer
 
     # Order and limit inside
 
-    def _limited(self, node: exp.Expr, rows: Rows, purpose: Purpose) -> Answer:
+    def _limited(self, node: exp.Expr, rows: Rows, purpose: Purpose) -> InnerQuery:
         written = node.args.get("limit")
         if not written:
             node.set("order", None)
-            return Answer(rows.relation, rows.results, rows.correlated)
+            return InnerQuery(rows.relation, rows.results, rows.correlated)
         scope = Scope(self.whole.sql, (), self.whole.params)
         count, skipped = limit(scope, written), offset(scope, node.args.get("offset"))
         if purpose == "existence" and count != 0 and not skipped:
-            return Answer(rows.relation, rows.results, rows.correlated)
+            return InnerQuery(rows.relation, rows.results, rows.correlated)
         if rows.correlated:
             raise self._refused("LIMIT in a correlated subquery", node)
         terms = rows.terms()
         node.set("order", exp.Order(expressions=[term.written() for term in terms]) if terms else None)
         order = tuple(term.key for term in terms)
         if count is None and not skipped:
-            return Answer(rows.relation, rows.results, (), order)
-        return Answer(Top(rows.relation, order, count, skipped), rows.results, (), order)
+            return InnerQuery(rows.relation, rows.results, (), order)
+        return InnerQuery(Top(rows.relation, order, count, skipped), rows.results, (), order)
 
     def _check_closed(self, relation: Relation, node: exp.Expr) -> None:
         if not is_closed(relation):

@@ -30,7 +30,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScopeTable:
     """One table of FROM. `name` is what columns may be qualified with: the alias, or the table's own name.
 
     `merged` are the columns that USING made one with those of another table: by themselves they are not found.
@@ -66,7 +66,7 @@ class Scope:
     """
 
     sql: str
-    sources: tuple[Source, ...]
+    sources: tuple[ScopeTable, ...]
     params: Params
     shared: Mapping[str, tuple[str, Bound]] = field(default_factory=dict)
     spelled: Mapping[str, exp.Expr] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Scope:
         found = next(self._matching(name, None), None)
         return found[2] if found else None
 
-    def _matching(self, name: str, table: str | None) -> Iterator[tuple[Source | None, str, Bound]]:
+    def _matching(self, name: str, table: str | None) -> Iterator[tuple[ScopeTable | None, str, Bound]]:
         if table is None and name.lower() in self.shared:
             spelled, bound = self.shared[name.lower()]
             yield None, spelled, bound
@@ -129,7 +129,7 @@ class Scope:
             if found and not (table is None and name.lower() in source.merged):
                 yield source, *found
 
-    def _column(self, node: exp.Column) -> tuple[Source | None, str, Bound] | None:
+    def _column(self, node: exp.Column) -> tuple[ScopeTable | None, str, Bound] | None:
         found = list(self._matching(node.name, node.table or None))
         if len(found) > 1:
             written = f"{node.table}.{node.name}" if node.table else node.name
@@ -143,7 +143,7 @@ class Scope:
         if node.db and node.db.lower() != "main":
             raise self.error(f"no such schema: {node.db}", span(node.args["db"]), "only main is known")
 
-    def _rowid(self, node: exp.Column) -> tuple[Source | None, str, Bound] | None:
+    def _rowid(self, node: exp.Column) -> tuple[ScopeTable | None, str, Bound] | None:
         if not self.dialect.is_rowid(node.name.lower()):
             return None
         near = [source for source in self.sources if not node.table or source.name.lower() == node.table.lower()]
@@ -163,7 +163,7 @@ class Scope:
             )
         return near[0], *found
 
-    def _rewritten(self, node: exp.Column, found: tuple[Source | None, str, Bound]) -> Bound:
+    def _rewritten(self, node: exp.Column, found: tuple[ScopeTable | None, str, Bound]) -> Bound:
         source, spelled, bound = found
         if self.clause is not None:
             node.set("db", None)

@@ -6,7 +6,7 @@ but through its scope: conjuncts that speak of it are set aside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -14,25 +14,32 @@ from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
 from headwater.sql.bind.aggregates import Gathering
-from headwater.sql.bind.clauses import Attachment, Binder, Environment, Named, Selected, Whole
+from headwater.sql.bind.clauses import Attachment, Binder, BoundSelect, Environment, Named, Whole
 from headwater.sql.bind.column_names import reference
+from headwater.sql.bind.conditions import (
+    NOTHING_OPEN,
+    OpenColumns,
+    WhereConditions,
+    all_of,
+    compared_node,
+    split_conjuncts,
+)
 from headwater.sql.bind.expression import bind_expr, is_aggregate
-from headwater.sql.bind.from_clause import From, FromClause, starred
+from headwater.sql.bind.from_clause import From, FromClause
 from headwater.sql.bind.group_by import Aggregates, Grouping, calls_in, is_concatenated
 from headwater.sql.bind.limit import is_constant, ordinal
 from headwater.sql.bind.order_by import Term, distinct_terms, user_terms
+from headwater.sql.bind.results import bound_results, spell_out, spelled_results
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.collation import COLLATIONS, Collating
-from headwater.sql.ir.conjunction import operands, parts
+from headwater.sql.ir.conjunction import parts
 from headwater.sql.ir.expr import Call, ColumnRef, Expr
-from headwater.sql.ir.predicate import Ask, asks
+from headwater.sql.ir.predicate import asks
 from headwater.sql.ir.relation import Aggregate, Filter, Relation, RelColumn, columns_of
 from headwater.sql.ir.walk import names_in, substituted
-from headwater.sql.rewrite.decorrelate import as_condition, correlation
+from headwater.sql.rewrite.decorrelate import correlation
 from headwater.sql.rewrite.push_down import placed
 from headwater.sql.syntax.span import span
-
-_COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 
 
 @dataclass(slots=True)
@@ -47,35 +54,30 @@ class Select:
     correlated: list[Expr] = field(default_factory=list)
     liftable: list[tuple[Expr, exp.Expr]] = field(default_factory=list)
 
-    def bind(self) -> Selected:
+    def bind(self) -> BoundSelect:
         if any(is_concatenated(part) for part in self._own_parts()):
             self._order_source()
         source = FromClause(self.binder, self.around, self.outer).bind(self.node.args.get("from_"))
         local = frozenset(column.name for column in columns_of(source.relation))
         scope = Scope(self.whole.sql, source.sources, self.whole.params, shared=source.shared, outer=self.outer)
-        self._spell_out(source)
+        spell_out(self.whole, self.node, source)
         grouped = self._is_grouped()
         inner = Gathering(self.binder, self.around, scope)
         aggregates = Aggregates(self.whole, local, source.order)
         over = Gathering(self.binder, self.around, scope, aggregates if grouped else None, inner)
-        results = tuple(self._results(replace(scope, clause=over)))
-        scope = replace(scope, spelled=self._spelled())
+        results = tuple(bound_results(replace(scope, clause=over), self.node))
+        scope = replace(scope, spelled=spelled_results(self.whole.dialect, self.node))
         # GROUP BY and ORDER BY do not see the query around.
         keys = list(self._keys(replace(scope, clause=inner, outer=None), results)) if grouped else []
         passing = self._passing(local, grouped, keys, results)
         equal = self._equal(columns_of(source.relation), passing, grouped, results, over)
-        relation = self._where(scope, source, _Open(passing, equal))
+        relation = self._where(scope, source, OpenColumns(passing, equal))
         relation = reduce(_attached, inner.attachments, relation)
         having = self._having(replace(scope, clause=over), passing, aggregates)
-        sorting = replace(scope, clause=over, outer=None)
-        order = distinct_terms(user_terms(sorting, self.node.args.get("order"), results))
-        shape = _Shape(relation, results, having, tuple(order), over.attachments)
-        ties: tuple[tuple[exp.Expr, Bound], ...] = ()
-        if grouped:
-            shape, ties = self._group(shape, keys, aggregates.found, local)
-        else:
-            shape = shape.attached()
-        return Selected(
+        order = self._order(replace(scope, clause=over, outer=None), results)
+        shape = _Shape(relation, results, having, order, over.attachments)
+        shape, ties = self._group(shape, keys, aggregates.found, local) if grouped else (shape.attached(), ())
+        return BoundSelect(
             self.node,
             replace(scope, clause=over),
             shape.relation,
@@ -87,8 +89,10 @@ class Select:
             tuple(aggregates.found),
             grouped,
             self._is_scalar(grouped),
-            source.order,
         )
+
+    def _order(self, scope: Scope, results: Sequence[Named]) -> tuple[Term, ...]:
+        return tuple(distinct_terms(user_terms(scope, self.node.args.get("order"), results)))
 
     @property
     def whole(self) -> Whole:
@@ -124,51 +128,6 @@ class Select:
         source = self.node.args.get("from_")
         if isinstance(source, exp.Subquery) and not source.this.args.get("limit"):
             source.this.set("limit", exp.Limit(expression=exp.Neg(this=exp.Literal.number(1))))
-
-    # Results
-
-    def _spell_out(self, source: From) -> None:
-        items: list[exp.Expr] = []
-        for item in self.node.expressions:
-            items += self._starred(item, source) if _is_star(item) else [item]
-        self.node.set("expressions", items)
-
-    def _starred(self, item: exp.Expr, source: From) -> Iterator[exp.Expr]:
-        only = item.table if isinstance(item, exp.Column) else None
-        found = list(starred(source.sources, source.shared, only))
-        if not found:
-            scope = Scope(self.whole.sql, source.sources, self.whole.params)
-            message = f"no such table here: {only}" if only else "no tables specified"
-            raise scope.error(message, span(item), scope.known_tables())
-        for name, table in found:
-            qualifier = exp.to_identifier(table.name, quoted=True) if table else None
-            column = exp.Column(this=exp.to_identifier(name, quoted=True), table=qualifier)
-            column.meta.update(item.meta)
-            column.meta["text"] = name
-            yield column
-
-    def _results(self, scope: Scope) -> Iterator[Named]:
-        for place, item in enumerate(list(self.node.expressions)):
-            inner = item.this if isinstance(item, exp.Alias) else item
-            written = inner.copy()
-            bound = scope.dialect.bind_result(scope, inner)
-            inner = item.this if isinstance(item, exp.Alias) else self.node.expressions[place]
-            named = written if not isinstance(inner, exp.Column) else inner
-            name = item.alias or scope.dialect.result_name(named, bound.expr)
-            if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):
-                alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
-                alias.meta.update(inner.meta, added=True)
-                self.node.expressions[place].replace(alias)
-            yield name, bound
-
-    def _spelled(self) -> dict[str, exp.Expr]:
-        """Of the results that can be used elsewhere by their names, the first of equals wins."""
-        named = [
-            (name.lower(), item.this if isinstance(item, exp.Alias) else item)
-            for item in self.node.expressions
-            if (name := self.whole.dialect.sorts_by_result(item))
-        ]
-        return dict(reversed(named))
 
     # WHERE
 
@@ -214,35 +173,26 @@ class Select:
         clauses = ("having", "order", "limit", "offset")
         return self.whole.lift_scalars and not over.attachments and not any(map(self.node.args.get, clauses))
 
-    def _where(self, scope: Scope, source: From, open: _Open) -> Relation:
+    def _where(self, scope: Scope, source: From, open: OpenColumns) -> Relation:
         gathering = Gathering(self.binder, self.around, scope)
-        found = _Conditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
+        found = WhereConditions(self.binder, self.around, replace(scope, clause=gathering), gathering)
         for joined in source.deferred:
-            conditions = self._conjuncts(scope, joined.args["on"])
-            joined.set("on", _all([on for on in conditions if found.add(on, _NOTHING_OPEN, self._take)]))
+            conditions = split_conjuncts(scope, joined.args["on"])
+            joined.set("on", all_of([on for on in conditions if found.add(on, NOTHING_OPEN, self._take)]))
         where = self.node.args.get("where")
-        conditions = self._conjuncts(scope, where.this) if where else []
+        conditions = split_conjuncts(scope, where.this) if where else []
         self._keep("where", exp.Where, [each for each in conditions if found.add(each, open, self._take)])
         relation = placed(source.relation, self._set_aside(source.relation, found.plain))
         relation = reduce(_attached, [*gathering.attachments, *found.semis], relation)
         return placed(relation, self._set_aside(relation, found.late))
 
-    def _conjuncts(self, scope: Scope, written: exp.Expr) -> list[exp.Where]:
-        """Each in a clause of its own, where others may take its place. An alias is what it stands for."""
-        found: list[exp.Where] = []
-        for node in operands(written, exp.And):
-            meant = scope.alias(node) if isinstance(node, exp.Column) else None
-            split = meant is not None and not meant.find(exp.Boolean)  # a word that an alias may be called by
-            found += self._conjuncts(scope, meant) if split and meant else [exp.Where(this=node.copy())]
-        return found
-
     def _keep(self, name: str, clause: type[exp.Expr], kept: Sequence[exp.Where]) -> None:
-        condition = _all(kept)
+        condition = all_of(kept)
         self.node.set(name, clause(this=condition) if condition is not None else None)
 
-    def _take(self, conjunct: Expr, node: exp.Expr, open: _Open) -> bool:
+    def _take(self, conjunct: Expr, node: exp.Expr, open: OpenColumns) -> bool:
         """Leaves what asks of a column by constants to the plan, which may make parameters of them."""
-        asked, written = asks(conjunct), _compared(node)
+        asked, written = asks(conjunct), compared_node(node)
         if written is None or not all(open.to(ask) for ask in asked):
             return False
         if asked:
@@ -279,10 +229,10 @@ class Select:
         found: list[Expr] = []
         kept = []
         written = self.node.args.get("having")
-        for having in self._conjuncts(scope, written.this) if written else ():
+        for having in split_conjuncts(scope, written.this) if written else ():
             conjuncts = list(parts("and", bind_expr(scope, having.this).expr))
             open = passing | (aggregates.names if self._shows_groups() else set())
-            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, _Open(open, open)):
+            if len(conjuncts) > 1 or not self._take(conjuncts[0], having.this, OpenColumns(open, open)):
                 kept.append(having)
                 found += conjuncts
         self._keep("having", exp.Having, kept)
@@ -328,45 +278,6 @@ class Select:
         mine, theirs = found
         key = grouping.add(Bound(mine), span(self.node))
         return Call("=", (key, theirs), conjunct.type, "BINARY")
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """The columns that may be asked for at the relation's top: `passing` in any way, `equal` by one value alone."""
-
-    passing: frozenset[str]
-    equal: frozenset[str]
-
-    def to(self, ask: Ask) -> bool:
-        return ask.column.name in (self.equal if ask.op == "=" else self.passing)
-
-
-_NOTHING_OPEN = _Open(frozenset(), frozenset())
-
-
-@dataclass(slots=True)
-class _Conditions:
-    """The conjuncts of WHERE by what they need: nothing, a semi join, or what `gathering` attaches first."""
-
-    binder: Binder
-    around: Environment
-    scope: Scope
-    gathering: Gathering
-    plain: list[Expr] = field(default_factory=list)
-    late: list[Expr] = field(default_factory=list)
-    semis: list[Attachment] = field(default_factory=list)
-
-    def add(self, where: exp.Where, open: _Open, take: Callable[[Expr, exp.Expr, _Open], bool]) -> bool:
-        """False where the conjunct was taken to be lifted."""
-        before = len(self.gathering.attachments)
-        found = as_condition(self.binder, self.around, self.scope, where.this)
-        if isinstance(found, Attachment):
-            self.semis.append(found)
-        elif take(found, where.this, open):
-            return False
-        else:
-            (self.late if len(self.gathering.attachments) > before else self.plain).extend(parts("and", found))
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,23 +339,3 @@ def _grouped_by(
     for bound, node in zip(keys, nodes, strict=True):
         if not is_constant(bound.expr) and (bound.collating.name or "BINARY") in COLLATIONS:
             yield node, Bound(grouping.replacements[bound.expr], bound.collating)
-
-
-def _compared(node: exp.Expr) -> exp.Expr | None:
-    """How a comparison names its column, or its aggregate."""
-    if not isinstance(node, _COMPARISONS):
-        return None
-    sides = (node.this, node.args.get("expression"))
-    return next((side for side in sides if isinstance(side, exp.Column | exp.Anonymous)), None)
-
-
-def _is_star(item: exp.Expr) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
-
-
-def _all(conditions: Sequence[exp.Where]) -> exp.Expr | None:
-    return reduce(_and_nodes, [condition.this for condition in conditions]) if conditions else None
-
-
-def _and_nodes(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    return exp.And(this=left, expression=right)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.value import Type
-from headwater.sql.bind.clauses import Answer, Named, Whole
+from headwater.sql.bind.clauses import InnerQuery, Named, Whole
 from headwater.sql.bind.column_names import reference
 from headwater.sql.bind.scope import Bound, Scope
 from headwater.sql.ir.collation import Collating
@@ -23,7 +23,7 @@ _KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Intersect: "int
 
 
 def combined(
-    whole: Whole, node: exp.SetOperation, sides: Sequence[Answer], project: Projecting, vague: set[str]
+    whole: Whole, node: exp.SetOperation, sides: Sequence[InnerQuery], project: Projecting, vague: set[str]
 ) -> tuple[Relation, tuple[Named, ...]]:
     united = [_united(whole, node, *pair) for pair in zip(*(side.columns for side in sides), strict=True)]
     types = [type for type, _, _ in united]

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import ALIKE, Type
-from headwater.sql.bind.clauses import Answer, Attachment, Binder, Environment, Selected
+from headwater.sql.bind.clauses import Attachment, Binder, BoundSelect, Environment, InnerQuery
 from headwater.sql.bind.column_names import reference, renamed
 from headwater.sql.bind.expression import bind_expr, compare
 from headwater.sql.bind.group_by import is_unique, over_nothing
@@ -69,8 +69,8 @@ def _all(conditions: tuple[Expr, ...]) -> Expr | None:
     return chain("and", conditions) if conditions else None
 
 
-def _check_width(scope: Scope, node: exp.Expr, answer: Answer | Selected) -> None:
-    columns = answer.columns if isinstance(answer, Answer) else answer.results
+def _check_width(scope: Scope, node: exp.Expr, answer: InnerQuery | BoundSelect) -> None:
+    columns = answer.columns if isinstance(answer, InnerQuery) else answer.results
     if len(columns) != 1:
         raise scope.error(f"expected a subquery with 1 column, found {len(columns)}", span(node))
 
@@ -89,7 +89,7 @@ def scalar(binder: Binder, around: Environment, scope: Scope, node: exp.Subquery
     return _first(binder, scope, node, selected)
 
 
-def _aggregated(scope: Scope, node: exp.Subquery, selected: Selected) -> tuple[Attachment, Bound]:
+def _aggregated(scope: Scope, node: exp.Subquery, selected: BoundSelect) -> tuple[Attachment, Bound]:
     """One row for each value of what it is correlated by; where there is none, it is the row over nothing."""
     if selected.framed and (selected.limit == 0 or selected.offset):
         raise _refused(scope, node, "a frame around one row")
@@ -101,7 +101,7 @@ def _aggregated(scope: Scope, node: exp.Subquery, selected: Selected) -> tuple[A
     return Attachment("scalar", selected.relation, _all(selected.correlated)), Bound(expr)
 
 
-def _first(binder: Binder, scope: Scope, node: exp.Subquery, selected: Selected) -> tuple[Attachment, Bound]:
+def _first(binder: Binder, scope: Scope, node: exp.Subquery, selected: BoundSelect) -> tuple[Attachment, Bound]:
     local = frozenset(column.name for column in columns_of(selected.relation))
     result = selected.results[0][1]
     if selected.distinct or selected.limit == 0:
@@ -122,7 +122,7 @@ def _first(binder: Binder, scope: Scope, node: exp.Subquery, selected: Selected)
     return Attachment("scalar", relation, _all(selected.correlated)), bound
 
 
-def _topmost(selected: Selected, partition: tuple[Expr, ...]) -> Relation:
+def _topmost(selected: BoundSelect, partition: tuple[Expr, ...]) -> Relation:
     terms = distinct_terms([*selected.order, *selected.ties])
     selected.node.set("order", exp.Order(expressions=[term.written() for term in terms]) if terms else None)
     return Top(selected.relation, tuple(term.key for term in terms), 1, selected.offset, partition)

@@ -13,7 +13,7 @@ from headwater.dialects.postgres.types.kind import (
     INT2,
     INT4,
     TEXT,
-    Kind,
+    PostgresKind,
     element_of,
     is_array,
     is_element,
@@ -28,15 +28,15 @@ QUESTIONS = ("@>", "<@", "&&")
 Read = Callable[[str], Expr]
 
 
-def constant(items: Sequence[Expr], kind: Kind) -> Expr | None:
+def constant(items: Sequence[Expr], kind: PostgresKind) -> Expr | None:
     """An array of constants; None where one of them must be computed, or there is none of that kind."""
     if not is_element(kind) or not all(isinstance(item, Const) for item in items):
         return None
     values: tuple[Value, ...] = tuple(item.value for item in items if isinstance(item, Const))
-    return Cast(Const(values, Type.OTHER), Kind("array", element=kind), Type.OTHER)
+    return Cast(Const(values, Type.OTHER), PostgresKind("array", element=kind), Type.OTHER)
 
 
-def read(text: str, kind: Kind, element: Read) -> Expr | None:
+def read(text: str, kind: PostgresKind, element: Read) -> Expr | None:
     """An array's text, whose items `element` reads; None where its form is not known here."""
     items = items_of(text)
     if items is None:
@@ -62,7 +62,7 @@ def membership(needle: Expr, array: Expr) -> Expr | None:
     return Call(f"bool any {element_of(kind).base}", (needle, array), BOOLEAN)
 
 
-def _meet(kind: Kind, element: Kind) -> bool:
+def _meet(kind: PostgresKind, element: PostgresKind) -> bool:
     if is_integer(kind) and is_integer(element):
         return True
     return kind == element or (is_text(kind) and is_text(element) and TEXT in (kind, element))

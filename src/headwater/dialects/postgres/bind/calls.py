@@ -22,7 +22,7 @@ from headwater.dialects.postgres.types.kind import (
     TEXT,
     TIMESTAMPTZ,
     UNKNOWN,
-    Kind,
+    PostgresKind,
     element_of,
     is_array,
     is_integer,
@@ -68,7 +68,7 @@ def _function(scope: Scope, node: exp.Anonymous, args: Sequence[Expr]) -> Expr:
         if len(signature.takes) == len(args) and all(map(_fits, args, signature.takes)):
             pairs = zip(args, signature.takes, strict=True)
             fitted = tuple(_fitted(scope, arg, kind, span(node)) for arg, kind in pairs)
-            return Call(signature.name, fitted, type_of_kind(Kind(signature.gives)))
+            return Call(signature.name, fitted, type_of_kind(PostgresKind(signature.gives)))
     told = ", ".join(kind_of(arg).title for arg in args)
     raise scope.refusal(f"the function {node.name}({told}) is not supported yet", span(node), "the origin computes it")
 
@@ -106,9 +106,9 @@ def _fits(arg: Expr, taken: str) -> bool:
             return own == _plain(taken)
 
 
-def _plain(taken: str) -> Kind:
+def _plain(taken: str) -> PostgresKind:
     """As the type of an argument."""
-    return TEXT if taken in UNITS or taken == "format" else Kind(taken.rstrip("!"))
+    return TEXT if taken in UNITS or taken == "format" else PostgresKind(taken.rstrip("!"))
 
 
 def _coalesced(scope: Scope, node: exp.Anonymous, args: list[Expr]) -> Expr:

@@ -20,7 +20,7 @@ from headwater.dialects.postgres.types.kind import (
     TIMESTAMP,
     TIMESTAMPTZ,
     UNKNOWN,
-    Kind,
+    PostgresKind,
     is_enum,
     is_other,
     is_text,
@@ -76,11 +76,11 @@ def cast(scope: Scope, node: exp.Cast) -> Bound:
     return Bound(_cast_to(arg, wanted))
 
 
-def _cast_to(arg: Expr, kind: Kind) -> Expr:
+def _cast_to(arg: Expr, kind: PostgresKind) -> Expr:
     return Cast(arg, DEFAULT if kind == TEXT else kind, type_of_kind(kind))
 
 
-def _cast_constant(expr: Expr, kind: Kind) -> Expr:
+def _cast_constant(expr: Expr, kind: PostgresKind) -> Expr:
     return expr if kind_of(expr) == kind else Cast(expr, kind, type_of_kind(kind))
 
 

@@ -23,7 +23,7 @@ from headwater.dialects.postgres.types.kind import (
     TEXT,
     UNKNOWN,
     UUID,
-    Kind,
+    PostgresKind,
     element_of,
     is_array,
     is_enum,
@@ -44,7 +44,7 @@ _TRUTHS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": 
 _TOLD = (UUID, *REALS, *TIMES)  # `||` and concat() write them as a cast to text does
 
 
-def coerced(scope: Scope, expr: Expr, kind: Kind, at: Span | None) -> Expr:
+def coerced(scope: Scope, expr: Expr, kind: PostgresKind, at: Span | None) -> Expr:
     """As PostgreSQL casts by itself; a literal or parameter is read by the type that is wanted."""
     own = kind_of(expr)
     if expr == Const(None, None):
@@ -63,7 +63,7 @@ def coerced(scope: Scope, expr: Expr, kind: Kind, at: Span | None) -> Expr:
     raise scope.refusal(f"{own.title} as {kind.title} is not supported yet", at, "CAST it")
 
 
-def _converted(scope: Scope, expr: Expr, own: Kind, kind: Kind, at: Span | None) -> Expr:
+def _converted(scope: Scope, expr: Expr, own: PostgresKind, kind: PostgresKind, at: Span | None) -> Expr:
     """From and to numeric, as PostgreSQL does unasked."""
     if is_numeric(own) and (kind == FLOAT8 or is_numeric(kind)):
         return expr if kind != FLOAT8 else _as_real(scope, expr, at)
@@ -79,7 +79,7 @@ def _as_real(scope: Scope, expr: Expr, at: Span | None) -> Expr:
     return Cast(expr, FLOAT8, Type.REAL)
 
 
-def read_literal(scope: Scope, expr: Expr, kind: Kind, at: Span | None) -> Expr:
+def read_literal(scope: Scope, expr: Expr, kind: PostgresKind, at: Span | None) -> Expr:
     """The text of a literal by the rules of a type."""
     assert isinstance(expr, Cast)
     assert isinstance(expr.arg, Const)
@@ -103,7 +103,7 @@ def read_literal(scope: Scope, expr: Expr, kind: Kind, at: Span | None) -> Expr:
     raise scope.refusal(f"'{text}' as {kind.title} is not supported yet", at)
 
 
-def _read_array(scope: Scope, text: str, kind: Kind, at: Span | None) -> Expr | None:
+def _read_array(scope: Scope, text: str, kind: PostgresKind, at: Span | None) -> Expr | None:
     element = element_of(kind)
     return elements.read(text, kind, lambda item: read_literal(scope, unknown(item), element, at))
 
@@ -150,7 +150,7 @@ def widened(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     return one, other
 
 
-def is_number(kind: Kind) -> bool:
+def is_number(kind: PostgresKind) -> bool:
     return is_integer(kind) or is_numeric(kind) or kind == FLOAT8
 
 

@@ -21,7 +21,7 @@ from headwater.dialects.postgres.types.kind import (
     NUMERIC,
     PLAIN,
     UNKNOWN,
-    Kind,
+    PostgresKind,
     element_of,
     is_array,
     is_integer,
@@ -128,11 +128,11 @@ def _read_as_numeric(scope: Scope, expr: Expr, at: Span | None) -> Expr:
     return expr if is_integer(kind_of(expr)) else coerced(scope, expr, NUMERIC, at)
 
 
-def _comparable(kind: Kind, name: str) -> bool:
+def _comparable(kind: PostgresKind, name: str) -> bool:
     return kind in PLAIN or (is_plain(kind) and name in _EQUALITIES)
 
 
-def _collation_hint(kinds: set[Kind]) -> str | None:
+def _collation_hint(kinds: set[PostgresKind]) -> str | None:
     collated = any(is_text(kind) and kind.collation is not None for kind in kinds)
     return 'add COLLATE "C" to compare byte by byte' if collated else None
 

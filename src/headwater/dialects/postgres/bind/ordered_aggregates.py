@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from headwater.dialects.postgres.bind.coercion import coerced
 from headwater.dialects.postgres.types.bpchar import as_text
-from headwater.dialects.postgres.types.kind import INTERVAL, JSON, JSONB, PLAIN, REALS, TEXT, Kind, is_text
+from headwater.dialects.postgres.types.kind import INTERVAL, JSON, JSONB, PLAIN, REALS, TEXT, PostgresKind, is_text
 from headwater.dialects.postgres.types.kinds import is_plain, kind_of
 from headwater.dialects.postgres.types.numeric import is_numeric
 from headwater.model.value import Type
@@ -44,14 +44,14 @@ def _spell_cast(node: exp.Anonymous) -> None:
         value.set("this", exp.Cast(this=value.this.copy(), to=exp.Var(this="text")))
 
 
-def collected(node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, Kind] | None:
+def collected(node: exp.Anonymous, args: Sequence[Bound]) -> tuple[Type, PostgresKind] | None:
     """Type and kind of the result; None where we do not know it."""
     value, kind = args[0].expr, kind_of(args[0].expr)
     if node.args.get("distinct") and not is_plain(kind):
         return None
     if node.name == "array_agg":
         known = kind in _COLLECTED or is_text(kind) or is_numeric(kind)
-        return (Type.OTHER, Kind("array", element=kind)) if known else None
+        return (Type.OTHER, PostgresKind("array", element=kind)) if known else None
     return (Type.TEXT, kind) if is_text(kind) and _is_separator(args[1].expr, value) else None
 
 

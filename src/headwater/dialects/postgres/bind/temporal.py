@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 
-from headwater.dialects.postgres.types.kind import DATE, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, Kind
+from headwater.dialects.postgres.types.kind import DATE, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, PostgresKind
 from headwater.dialects.postgres.types.kinds import kind_of, type_of_kind
 from headwater.model.value import Type
 from headwater.model.verbatim import Verbatim
@@ -46,7 +46,7 @@ def summed(sign: str, left: Expr, right: Expr) -> Call | None:
     do not know it."""
     one, other = (str(kind_of(side)).replace("int2", "int4") for side in (left, right))
     gives = _SUMS.get((one, sign, other))
-    return Call(f"{gives} {one}{sign}{other}", (left, right), type_of_kind(Kind(gives))) if gives else None
+    return Call(f"{gives} {one}{sign}{other}", (left, right), type_of_kind(PostgresKind(gives))) if gives else None
 
 
 def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr] | None:
@@ -58,7 +58,7 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr] | None:
     return _as_moment(left, wanted), _as_moment(right, wanted)
 
 
-def _as_moment(expr: Expr, kind: Kind) -> Expr:
+def _as_moment(expr: Expr, kind: PostgresKind) -> Expr:
     """Dates reach further than timestamps do, and are compared all the same."""
     own = kind_of(expr)
     if isinstance(expr, Const):
@@ -68,7 +68,7 @@ def _as_moment(expr: Expr, kind: Kind) -> Expr:
     return expr
 
 
-def moved(expr: Expr, kind: Kind) -> Expr:
+def moved(expr: Expr, kind: PostgresKind) -> Expr:
     """Cast among moments; a constant at once, so that a column may be asked for it."""
     own = kind_of(expr)
     if own == kind:

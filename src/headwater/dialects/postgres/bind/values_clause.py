@@ -8,7 +8,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from headwater.dialects.postgres.bind.coercion import alike
-from headwater.dialects.postgres.types.kind import DEFAULT, TEXT, Kind
+from headwater.dialects.postgres.types.kind import DEFAULT, TEXT, PostgresKind
 from headwater.dialects.postgres.types.kinds import common_kind, type_of_kind
 from headwater.dialects.postgres.types.numeric import is_literal
 from headwater.model.errors import SqlError
@@ -26,7 +26,7 @@ def listed(scope: Scope, rows: Sequence[Sequence[exp.Expr]]) -> tuple[list[tuple
     return [(type, kind) for type, kind, _ in columns], list(zip(*(values for _, _, values in columns), strict=True))
 
 
-def _column(scope: Scope, nodes: Sequence[exp.Expr]) -> tuple[Type, Kind, list[Value]]:
+def _column(scope: Scope, nodes: Sequence[exp.Expr]) -> tuple[Type, PostgresKind, list[Value]]:
     at = span(nodes[0])
     exprs = alike(scope, [bind_expr(scope, node).expr for node in nodes], at)
     kind = common_kind(exprs) or TEXT

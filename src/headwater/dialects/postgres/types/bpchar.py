@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from headwater.dialects.postgres.types.kind import Kind
+from headwater.dialects.postgres.types.kind import PostgresKind
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Cast, Const, Expr
 
@@ -15,22 +15,22 @@ MARK = "\ue000"  # stands for a value that is not known yet, whatever its type
 _DECLARED = re.compile(r"character\((\d+)\)")
 
 
-def kind_of_padded(declared: str, text: Kind) -> Kind | None:
+def kind_of_padded(declared: str, text: PostgresKind) -> PostgresKind | None:
     """`text` is the kind of a text of the same collation. None for what is no char(n)."""
     found = _DECLARED.fullmatch(declared)
-    return Kind("bpchar", length=int(found[1]), element=text) if found is not None else None
+    return PostgresKind("bpchar", length=int(found[1]), element=text) if found is not None else None
 
 
-def is_padded(kind: Kind) -> bool:
+def is_padded(kind: PostgresKind) -> bool:
     return kind.base == "bpchar"
 
 
-def as_text(expr: Expr, kind: Kind) -> Expr:
+def as_text(expr: Expr, kind: PostgresKind) -> Expr:
     """Without the blanks, where it is a char(n)."""
     return Cast(expr, kind.element, Type.TEXT) if is_padded(kind) and kind.element is not None else expr
 
 
-def filled(text: str, kind: Kind) -> Const:
+def filled(text: str, kind: PostgresKind) -> Const:
     """A constant as a column of the kind would hold it; one that is too long equals none."""
     if text.startswith(MARK):
         return Const(text, Type.TEXT)

@@ -14,14 +14,14 @@ from headwater.sql.ir.sql_type import SqlType
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PostgresKind:
     """`base` is the type's short name. `element` is that of an array, or of char(n) the text without its blanks."""
 
     base: str
     scale: int | None = None
     length: int | None = None
     collation: str | None = None
-    element: Kind | None = None
+    element: PostgresKind | None = None
     declared: str | None = None
 
     @property
@@ -41,55 +41,56 @@ class Kind:
         return self.base if self.base == "numeric" else str(self)
 
 
-BOOL = Kind("bool")
-INT2, INT4, INT8 = Kind("int2"), Kind("int4"), Kind("int8")
-FLOAT4, FLOAT8 = Kind("float4"), Kind("float8")
-NUMERIC = Kind("numeric")
-TEXT = Kind("text")
-DEFAULT = Kind("text", collation="default")  # the database's own collation, whichever that is
-UNKNOWN = Kind("unknown")
-UUID, BYTEA = Kind("uuid"), Kind("bytea")
-DATE, TIME, TIMESTAMP, TIMESTAMPTZ = Kind("date"), Kind("time"), Kind("timestamp"), Kind("timestamptz")
-INTERVAL = Kind("interval")
-JSON, JSONB = Kind("json"), Kind("jsonb")
+BOOL = PostgresKind("bool")
+INT2, INT4, INT8 = PostgresKind("int2"), PostgresKind("int4"), PostgresKind("int8")
+FLOAT4, FLOAT8 = PostgresKind("float4"), PostgresKind("float8")
+NUMERIC = PostgresKind("numeric")
+TEXT = PostgresKind("text")
+DEFAULT = PostgresKind("text", collation="default")  # the database's own collation, whichever that is
+UNKNOWN = PostgresKind("unknown")
+UUID, BYTEA = PostgresKind("uuid"), PostgresKind("bytea")
+DATE, TIME = PostgresKind("date"), PostgresKind("time")
+TIMESTAMP, TIMESTAMPTZ = PostgresKind("timestamp"), PostgresKind("timestamptz")
+INTERVAL = PostgresKind("interval")
+JSON, JSONB = PostgresKind("json"), PostgresKind("jsonb")
 INTEGERS = (INT2, INT4, INT8)
 REALS = (FLOAT4, FLOAT8)
 MOMENTS = (DATE, TIME, TIMESTAMP, TIMESTAMPTZ)
 PLAIN = frozenset({*INTEGERS, BOOL, TEXT, UUID, BYTEA, *MOMENTS})  # equal values look the same, and we know their order
 
 
-def kind_of_type(sql_type: SqlType | None) -> Kind:
+def kind_of_type(sql_type: SqlType | None) -> PostgresKind:
     """Of a column or a cast, by what it carries."""
-    return sql_type if isinstance(sql_type, Kind) else Kind("other", declared="")
+    return sql_type if isinstance(sql_type, PostgresKind) else PostgresKind("other", declared="")
 
 
-def is_integer(kind: Kind) -> bool:
+def is_integer(kind: PostgresKind) -> bool:
     return kind in INTEGERS
 
 
-def is_text(kind: Kind) -> bool:
+def is_text(kind: PostgresKind) -> bool:
     """Of any collation."""
     return kind.base == "text"
 
 
-def is_enum(kind: Kind) -> bool:
+def is_enum(kind: PostgresKind) -> bool:
     """Its values are texts whose order only the source knows."""
     return kind.base == "enum"
 
 
-def is_other(kind: Kind) -> bool:
+def is_other(kind: PostgresKind) -> bool:
     return kind.base == "other"
 
 
-def is_array(kind: Kind) -> bool:
+def is_array(kind: PostgresKind) -> bool:
     return kind.base == "array" and kind.element is not None
 
 
-def element_of(kind: Kind) -> Kind:
+def element_of(kind: PostgresKind) -> PostgresKind:
     """The kind itself where it is no array."""
     return kind.element if kind.base == "array" and kind.element is not None else kind
 
 
-def is_element(kind: Kind) -> bool:
+def is_element(kind: PostgresKind) -> bool:
     """Of arrays whose equal elements look the same."""
     return kind in PLAIN or is_text(kind)

@@ -26,7 +26,7 @@ from headwater.dialects.postgres.types.kind import (
     TIMESTAMP,
     TIMESTAMPTZ,
     UNKNOWN,
-    Kind,
+    PostgresKind,
     element_of,
     is_array,
     is_element,
@@ -82,7 +82,7 @@ TITLES = {
     "bool": "boolean",
 }
 SPELLINGS = {
-    **{title: Kind(base) for base, title in TITLES.items()},
+    **{title: PostgresKind(base) for base, title in TITLES.items()},
     **{
         kind.base: kind
         for kind in (
@@ -113,7 +113,7 @@ _PRECISION = re.compile(
 )  # it tells what a column rounds to
 
 
-def kind_of_column(column: Column) -> Kind:
+def kind_of_column(column: Column) -> PostgresKind:
     if _VARCHAR.fullmatch(column.declared) and column.type is Type.TEXT:
         return _kind_of_text(column)
     if (padded := kind_of_padded(column.declared, _kind_of_text(column))) and column.collation != "nondeterministic":
@@ -121,37 +121,37 @@ def kind_of_column(column: Column) -> Kind:
     if column.type is Type.NUMERIC:
         return kind_of_declared(column.declared) or _other(column)
     if column.type is Type.TEXT and column.collation == "BINARY" and column.declared not in _UNCOLLATED:
-        return Kind("enum", declared=column.declared)
+        return PostgresKind("enum", declared=column.declared)
     if (element := column.declared.removesuffix("[]")) != column.declared:
         return _kind_of_array(column, element)
     kind = SPELLINGS.get(_PRECISION.sub("", column.declared))
     return kind if kind and column.type in (TYPES[kind.base], Type.INTEGER) else _other(column)
 
 
-def _other(column: Column) -> Kind:
-    return Kind("other", declared=column.declared)
+def _other(column: Column) -> PostgresKind:
+    return PostgresKind("other", declared=column.declared)
 
 
-def _kind_of_array(column: Column, declared: str) -> Kind:
+def _kind_of_array(column: Column, declared: str) -> PostgresKind:
     """Of elements of which equal ones look the same; arrays of others are passed on."""
     if _VARCHAR.fullmatch(declared):
         element = _kind_of_text(column)
     else:
         element = SPELLINGS.get(_PRECISION.sub("", declared), UNKNOWN)
-    return Kind("array", element=element) if is_element(element) else _other(column)
+    return PostgresKind("array", element=element) if is_element(element) else _other(column)
 
 
-def _kind_of_text(column: Column) -> Kind:
+def _kind_of_text(column: Column) -> PostgresKind:
     if column.collation == "nondeterministic":
         return _other(column)
-    return TEXT if column.collation in _C else Kind("text", collation=column.collation)
+    return TEXT if column.collation in _C else PostgresKind("text", collation=column.collation)
 
 
-def type_of_kind(kind: Kind) -> Type:
+def type_of_kind(kind: PostgresKind) -> Type:
     return TYPES[kind.base]
 
 
-def kind_of(expr: Expr) -> Kind:
+def kind_of(expr: Expr) -> PostgresKind:
     match expr:
         case ColumnRef() | Cast():
             return kind_of_type(expr.sql_type)
@@ -163,10 +163,10 @@ def kind_of(expr: Expr) -> Kind:
             return _kind_of_call(expr)
 
 
-def _kind_of_const(expr: Const) -> Kind:
+def _kind_of_const(expr: Const) -> PostgresKind:
     match expr.value:
         case None:
-            return UNKNOWN if expr.type is None else Kind(next(k for k, t in TYPES.items() if t is expr.type))
+            return UNKNOWN if expr.type is None else PostgresKind(next(k for k, t in TYPES.items() if t is expr.type))
         case bool():
             return BOOL
         case int():
@@ -179,27 +179,27 @@ def _kind_of_const(expr: Const) -> Kind:
             return _kind_of_value(expr.value)
 
 
-def _kind_of_value(value: Value) -> Kind:
+def _kind_of_value(value: Value) -> PostgresKind:
     match value:
         case datetime():
             return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
         case Verbatim():
-            return Kind(value.type)
+            return PostgresKind(value.type)
         case _:
             return _KINDS.get(type(value), TEXT)
 
 
-_KINDS: dict[type, Kind] = {
+_KINDS: dict[type, PostgresKind] = {
     UUID: kinds.UUID,
     bytes: kinds.BYTEA,
     date: kinds.DATE,
     time: kinds.TIME,
     Interval: kinds.INTERVAL,
-    tuple: Kind("array"),
+    tuple: PostgresKind("array"),
 }
 
 
-def _kind_of_call(expr: Call) -> Kind:
+def _kind_of_call(expr: Call) -> PostgresKind:
     base, _, operator = expr.name.partition(" ")
     if expr.name in TRUTHS or operator in TRUTHS:
         return BOOL
@@ -210,38 +210,38 @@ def _kind_of_call(expr: Call) -> Kind:
     if expr.type is Type.NUMERIC and base == NUMERIC.base:
         return kind_of_result(operator, [kind_of(arg) for arg in expr.args], expr.args)
     if operator:
-        return Kind(base)
+        return PostgresKind(base)
     if expr.type is Type.NUMERIC:
         return kind_of_declared(expr.name) or NUMERIC
     return FLOAT8 if expr.type is Type.REAL else INT4
 
 
-def _kind_of_made(args: Iterable[Expr]) -> Kind:
+def _kind_of_made(args: Iterable[Expr]) -> PostgresKind:
     """A text has its collation from the texts it is made of; those that are not of a column leave it to the others."""
     found = {kind for arg in args if not isinstance(arg, Const) and is_text(kind := kind_of(arg))} - {DEFAULT}
-    return DEFAULT if not found else found.pop() if len(found) == 1 else Kind("text", collation="conflict")
+    return DEFAULT if not found else found.pop() if len(found) == 1 else PostgresKind("text", collation="conflict")
 
 
-def fits(value: int, kind: Kind) -> bool:
+def fits(value: int, kind: PostgresKind) -> bool:
     return -BOUNDS[kind.base] <= value < BOUNDS[kind.base]
 
 
-def wider(integers: Iterable[Kind]) -> Kind:
+def wider(integers: Iterable[PostgresKind]) -> PostgresKind:
     return max(integers, key=INTEGERS.index)
 
 
-def is_plain(kind: Kind) -> bool:
+def is_plain(kind: PostgresKind) -> bool:
     """Text of another collation too, but for its order."""
     return (
         kind in PLAIN or is_text(kind) or has_scale(kind) or is_enum(kind) or is_padded(kind) or _is_plain_array(kind)
     )
 
 
-def _is_plain_array(kind: Kind) -> bool:
+def _is_plain_array(kind: PostgresKind) -> bool:
     return is_array(kind) and is_element(element_of(kind))
 
 
-def common_kind(exprs: Iterable[Expr]) -> Kind | None:
+def common_kind(exprs: Iterable[Expr]) -> PostgresKind | None:
     """Of branches that were made alike: integers may differ in width. None where there is none."""
     found = {kind for expr in exprs if (kind := kind_of(expr)) != UNKNOWN}
     if len(found) == 1:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
-from headwater.dialects.postgres.types.kind import NUMERIC, Kind, kind_of_type
+from headwater.dialects.postgres.types.kind import NUMERIC, PostgresKind, kind_of_type
 from headwater.model.encoding.tagged_bytes import pack_number
 from headwater.model.value import Type
 from headwater.sql.ir.expr import Cast, Const, Expr
@@ -25,24 +25,24 @@ _KEPT = {"neg", "abs"}
 _WHOLE = {"sign", "ceil", "floor", "div"}
 
 
-def is_numeric(kind: Kind) -> bool:
+def is_numeric(kind: PostgresKind) -> bool:
     return kind.base == NUMERIC.base
 
 
-def scaled(scale: int | None) -> Kind:
-    return Kind(NUMERIC.base, scale)
+def scaled(scale: int | None) -> PostgresKind:
+    return PostgresKind(NUMERIC.base, scale)
 
 
-def scale_of(kind: Kind) -> int | None:
+def scale_of(kind: PostgresKind) -> int | None:
     """None where values of the kind differ in it. A whole number has no digits behind the point."""
     return kind.scale if is_numeric(kind) else 0
 
 
-def has_scale(kind: Kind) -> bool:
+def has_scale(kind: PostgresKind) -> bool:
     return is_numeric(kind) and scale_of(kind) is not None
 
 
-def kind_of_declared(declared: str) -> Kind | None:
+def kind_of_declared(declared: str) -> PostgresKind | None:
     """Of `numeric(9,2)` and its like; None for what is none."""
     found = _DECLARED.fullmatch(declared)
     if found is None:
@@ -64,7 +64,7 @@ def is_declarable(declared: str) -> bool:
     return 1 <= int(found[1]) <= _PRECISION_MAX and abs(int(found[2] or 0)) <= _SCALE_MAX
 
 
-def kind_of_result(sign: str, kinds: Sequence[Kind], args: Sequence[Expr]) -> Kind:
+def kind_of_result(sign: str, kinds: Sequence[PostgresKind], args: Sequence[Expr]) -> PostgresKind:
     """Of an operator or function that makes a numeric of such arguments."""
     scales = [scale_of(kind) for kind in kinds]
     if sign in _WHOLE:
@@ -87,14 +87,14 @@ def _part_scale(sign: str, unit: Expr) -> int:
     return 6 if name == "second" or (name == "epoch" and sign != "extract date") else 3 if name == "milliseconds" else 0
 
 
-def _rounded(args: Sequence[Expr]) -> Kind:
+def _rounded(args: Sequence[Expr]) -> PostgresKind:
     if len(args) == 1:
         return scaled(0)
     scale = args[1].value if isinstance(args[1], Const) else None
     return scaled(max(scale, 0)) if isinstance(scale, int) and scale <= _SCALE_MAX else NUMERIC
 
 
-def common_scale(kinds: Iterable[Kind]) -> Kind:
+def common_scale(kinds: Iterable[PostgresKind]) -> PostgresKind:
     """Of branches of one type."""
     scales = {scale_of(kind) for kind in kinds}
     return scaled(scales.pop()) if len(scales) == 1 else NUMERIC

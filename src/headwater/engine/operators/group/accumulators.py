@@ -126,7 +126,7 @@ class Extreme:
             self.add(unpack_any(value), weight)
 
 
-class Distinct:
+class DistinctValues:
     """Each value once for the accumulator inside; of equal ones the first that came."""
 
     __slots__ = ("collation", "inside", "values", "weights")
@@ -242,7 +242,7 @@ def accumulator(aggregate: Aggregate, evaluator: Evaluator) -> Callable[[Ordered
     """What makes an accumulator for each group. It has a part of its own for its values."""
     inside = _plain(aggregate, evaluator)
     if aggregate.distinct and aggregate.function in _COUNTED_ONCE:
-        return lambda part: Distinct(aggregate.collation, inside(part))
+        return lambda part: DistinctValues(aggregate.collation, inside(part))
     return inside
 
 
