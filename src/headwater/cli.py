@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _spare_pandas(args: argparse.Namespace) -> None:
     """pyarrow loads pandas, where it is installed, with its first array: half of all the time to start. Only Spark
-    has a use for it; a process that is nobody else's may do without."""
+    uses it; a process that is ours alone may do without."""
     if getattr(args, "runner", "inline") == "inline" or args.run == "explain:run":
         sys.meta_path.insert(0, _WithoutPandas())
 
@@ -104,7 +104,7 @@ class _WithoutPandas(importlib.abc.MetaPathFinder):
 
 
 class _Version(argparse.Action):
-    """Asked of the installed package, and only when somebody asks."""
+    """Asked of the installed package, and only for this option."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version

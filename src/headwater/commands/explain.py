@@ -20,7 +20,7 @@ def _at_gateway(args: argparse.Namespace) -> str:
 
 
 def _at_source(args: argparse.Namespace) -> str:
-    """Beside a running server too: it only looks at the schema."""
+    """It only reads the schema: a server may run on the same file."""
     from headwater.gateway.explain import explain_at
     from headwater.sources import must_exist
 

@@ -36,7 +36,7 @@ def demo_routes(traffic: RatedTraffic, examples: Sequence[dict[str, Any]]) -> tu
 
 
 async def _body(request: Request) -> bytes:
-    """A rate takes a few bytes; who sends more is not read to the end."""
+    """A rate takes a few bytes; a longer body is not read to the end."""
     body = b""
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""The demo's shop as a SQLite file: made once, from a seed, then opened by whoever trades in it."""
+"""The demo's shop as a SQLite file: made once, from a seed, then opened to trade in it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def read_checked(path: Path) -> bytes:
 
 
 def digest_of(content: bytes | memoryview | mmap.mmap) -> str:
-    """What tells a large file from a damaged one, where somebody else keeps it: its name, a manifest, a record."""
+    """What tells a large file from a damaged one, kept in another place: its name, a manifest, a record."""
     return xxhash.xxh3_128_hexdigest(content)
 
 

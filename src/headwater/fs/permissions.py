@@ -35,7 +35,7 @@ def _opener(path: str, flags: int) -> int:
 
 def tighten(root: Path, names: frozenset[str]) -> None:
     """Takes from others what they may do with these entries of a directory, and with all below them; with the directory
-    itself too, unless somebody else keeps something there."""
+    itself too, unless another program keeps something there."""
     entries = {path.name for path in root.iterdir()}
     if entries <= names:
         _tighten(root)

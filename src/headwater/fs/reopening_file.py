@@ -1,6 +1,6 @@
-"""A file that is read again and again: it stays open, and is opened anew where it was deleted meanwhile.
+"""A file that is read again and again: it stays open, and is opened again where it was deleted meanwhile.
 
-Never writes, and never notices a file that was renamed away: whoever does that says so.
+Never writes, and never notices a file that was renamed away: the code that renames it says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 
-class Standing:
+class ReopeningFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = -1

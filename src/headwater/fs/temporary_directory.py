@@ -1,7 +1,7 @@
 """Temporary directories of a process. They go with it; where it was killed, the next Headwater removes them.
 
 Each has a lock that its process holds for as long as it lives, so that one in use is never taken for one left behind.
-What somebody else made in the same place is never touched.
+What another program made in the same place is never touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Group commit: calls that come while one is being committed are committed together, by whoever is next.
+"""Group commit: calls that come while one is being committed are committed together, by the next caller.
 
 Knows nothing of files. Starts no thread: the callers do the work.
 """
@@ -25,7 +25,7 @@ class _Turn(Generic[In, Out]):
 
 
 class GroupCommit(Generic[In, Out]):
-    """`commit` gets the items of all who wait and gives their outcomes, in order; `lock` is held meanwhile.
+    """`commit` gets the items of all callers that wait, and gives their outcomes, in order; `lock` is held meanwhile.
 
     If it raises, it raised for all of them.
     """

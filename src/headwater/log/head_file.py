@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from headwater.fs.reopening_file import Standing
+from headwater.fs.reopening_file import ReopeningFile
 from headwater.model.errors import Corrupt
 
 NAME = "head"
@@ -55,7 +55,7 @@ class HeadFile:
     """Reads the head of one log again and again."""
 
     def __init__(self, directory: Path) -> None:
-        self._file = Standing(directory / NAME)
+        self._file = ReopeningFile(directory / NAME)
 
     def read(self) -> Head | None:
         """The head as it is now; None while there is no log."""

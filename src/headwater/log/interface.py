@@ -1,6 +1,6 @@
 """The log as the rest of the system sees it. The embedded log implements it with files; a networked one may too.
 
-The comments are the contract: whoever implements these classes owes all of it.
+The comments are the contract: an implementation of these classes keeps all of it.
 """
 
 from __future__ import annotations

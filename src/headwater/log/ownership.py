@@ -2,7 +2,7 @@
 
 Two files. `lock` is flocked while someone writes, and names that process; the kernel lets go of it when the process
 dies. `generation` counts the openings of the log, with a checksum. Neither is ever deleted: a lock on a deleted file
-excludes nobody.
+excludes no process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Claim(Protocol):
     generation: int
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Inside it nobody else writes. Raises `Fenced` where the right is gone for good."""
+        """Inside it no other process writes. Raises `Fenced` where the right is gone for good."""
 
     @property
     def in_power(self) -> bool:
@@ -67,8 +67,8 @@ class Exclusive:
 class Fencing:
     """Takes the lock only to write, and then looks whether a newer generation has come.
 
-    The newcomer counts up before it asks for the lock: whoever is writing finishes, and nobody older begins. An older
-    writer that is stopped in the middle keeps the lock, so the newcomer is refused rather than let in beside it.
+    The newcomer counts up before it asks for the lock: the writer at work finishes, and no older one begins. An older
+    writer that is stopped in the middle keeps the lock, so the newcomer is refused rather than let in.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -108,7 +108,7 @@ class Fencing:
 
 
 def fence(directory: Path) -> None:
-    """Whoever has the log open writes no more: for a log that is about to go."""
+    """No process that has the log open writes to it any more: for a log that is about to be removed."""
     with contextlib.closing(Fencing(directory)) as claim, claim.held():
         pass
 
@@ -190,7 +190,7 @@ class _Generation:
         try:
             return self.read() + 1
         except Corrupt as error:
-            _log.error("the count of openings begins anew: %s", error.message)
+            _log.error("the count of openings restarts: %s", error.message)
             return int(time.time())
 
     def close(self) -> None:

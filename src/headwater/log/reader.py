@@ -1,6 +1,6 @@
 """Reads a segment-file log, in any process. Trusts the head for how far; every record is verified all the same.
 
-Never writes, and holds no lock: a reader disturbs nobody.
+It never writes, and takes no lock: readers do not affect the writer.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class SegmentReader:
     def _truncated(self, offset: int) -> Corrupt:
         return Corrupt(
             f"{self._directory}: expected offset {offset}, but the log was truncated and begins at {self._oldest()}",
-            hint="start from a newer manifest, or anew from a snapshot",
+            hint="start from a newer manifest, or with a fresh data directory",
         )
 
     def _oldest(self) -> int:

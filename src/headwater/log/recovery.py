@@ -1,7 +1,7 @@
 """What a writer does before its first append: find the end of the log, and cut what a crash left behind it.
 
 Only bytes that were never promised are cut. Damage before them raises `Corrupt`, and then nothing was changed.
-Called by whoever holds the claim; never by readers.
+Called by the process that owns the log; never by readers.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _cut(directory: Path, ends: list[_End]) -> Head:
 
 
 def cut_back(directory: Path, head: Head) -> None:
-    """What a failed write left past the head goes: it was promised to nobody."""
+    """What a failed write left past the head goes: it was never acknowledged."""
     for base in list_segments(directory):
         if base > head.segment:
             segment_path(directory, base).unlink()

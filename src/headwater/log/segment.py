@@ -4,8 +4,8 @@
     head                           how far the log may be read; the write to it wakes the readers
     lock, generation               who may write
 
-`writer` appends, `reader` reads, `recovery` opens after a crash; `claim` is the right to write, `group` the shared
-fsync, `segmentfile` and `head` the files.
+`writer` appends, `reader` reads, `recovery` opens after a crash; `ownership` is the right to write, `group_commit` the
+shared fsync, `segment_file` and `head_file` the files.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class SegmentFile:
     def corrupt(self, place: int, flaw: Flaw) -> Corrupt:
         return Corrupt(
             f"{self.path}, byte {place}: expected {flaw.expected}, found {flaw.found}",
-            hint="restore this file from a backup; or remove the log directory and let the sources be captured anew",
+            hint="restore this file from a backup; or remove the log directory and let the source be captured again",
         )
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The one who appends to a segment-file log: checksums, group fsync, segments, and the head that lets readers in.
+"""The writer of a segment-file log: checksums, group fsync, segments, and the head that lets readers in.
 
 Never lets a reader see what is not durable (unless opened so). What a failed write left on the disk is unknown: it was
-promised to nobody, and is cut before the next one. Where something promised may be lost with it, the writer never goes
+never acknowledged, and is cut before the next one. Where something promised may be lost with it, the writer never goes
 on, and the next opening finds out.
 """
 
@@ -73,12 +73,12 @@ class SegmentWriter:
 
     @classmethod
     def fenced(cls, directory: Path, *, limits: Limits = DEFAULT, durable: bool = True) -> Self:
-        """A writer that takes over: those who opened the log before get `Fenced` at their next call."""
+        """A writer that takes over: writers that opened the log before get `Fenced` at their next call."""
         return cls(directory, limits=limits, durable=durable, claim=Fencing)
 
     @property
     def generation(self) -> int:
-        """Which opening of this log this is; on disk beside every record."""
+        """Which opening of this log this is; on disk with every record."""
         return self._claim.generation
 
     @property

@@ -21,8 +21,8 @@ class Change:
 class Transaction:
     """One source transaction: its changes as they were made, and the source's position just after its commit.
 
-    The changes are a tuple, or those of a `Stretch`. `committed_at` is the time of its commit by the source's clock, in
-    seconds since 1970, where the source tells: for metrics alone."""
+    The changes are a tuple, or a slice of `ColumnarChanges`. `committed_at` is the time of its commit by the source's
+    clock, in seconds since 1970, where the source tells: for metrics alone."""
 
     position: int
     changes: Sequence[Change]

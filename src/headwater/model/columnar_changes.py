@@ -1,8 +1,8 @@
 """Several transactions in one piece, as columns: what a source gives that decodes many changes at once. No images are
 interpreted here.
 
-Each transaction's changes are a sequence like any other, whose rows are made when somebody looks at them. Who works on
-columns asks for those instead, and no row is made.
+The changes of a transaction are a sequence like any other, whose rows are made on access. Code that works on columns
+takes those instead, and no row is made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TableChanges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class ColumnarChanges:
     """Transactions that follow one another, table by table. `times` are those of their commits."""
 
     positions: Sequence[int]
@@ -51,7 +51,7 @@ class Stretch:
         spans = zip(*(pairwise(one) for one in begins), strict=True)
         times: Sequence[float | None] = self.times or [None] * len(self.positions)
         transactions = zip(self.positions, spans, times, strict=True)
-        return [Transaction(at, Part(self, span), time) for at, span, time in transactions]
+        return [Transaction(at, TransactionSlice(self, span), time) for at, span, time in transactions]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,13 +64,13 @@ class Columns:
     diffs: Int8s
 
 
-class Part(Sequence[Change]):
-    """Changes of one transaction in a stretch: from one to another of each of its tables."""
+class TransactionSlice(Sequence[Change]):
+    """The changes of one transaction in columnar changes: a span of each of its tables."""
 
-    __slots__ = ("_length", "_made", "spans", "stretch")
+    __slots__ = ("_length", "_made", "batch", "spans")
 
-    def __init__(self, stretch: Stretch, spans: tuple[Span, ...]) -> None:
-        self.stretch, self.spans = stretch, spans
+    def __init__(self, batch: ColumnarChanges, spans: tuple[Span, ...]) -> None:
+        self.batch, self.spans = batch, spans
         self._length = sum([end - begin for begin, end in spans])
         self._made: tuple[Change, ...] | None = None
 
@@ -80,20 +80,20 @@ class Part(Sequence[Change]):
     @overload
     def __getitem__(self, at: int) -> Change: ...
     @overload
-    def __getitem__(self, at: slice) -> Part: ...
-    def __getitem__(self, at: int | slice) -> Change | Part:
+    def __getitem__(self, at: slice) -> TransactionSlice: ...
+    def __getitem__(self, at: int | slice) -> Change | TransactionSlice:
         if isinstance(at, int):
             return self._changes()[at]
         begin, end, step = at.indices(len(self))
         if step != 1:
             raise ValueError(f"expected neighbouring changes, found a step of {step}")
-        return Part(self.stretch, tuple(_within(self.spans, begin, max(begin, end))))
+        return TransactionSlice(self.batch, tuple(_within(self.spans, begin, max(begin, end))))
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self._changes())
 
     def __eq__(self, other: object) -> bool:
-        return self._changes() == (other._changes() if isinstance(other, Part) else other)
+        return self._changes() == (other._changes() if isinstance(other, TransactionSlice) else other)
 
     def __hash__(self) -> int:
         return hash(self._changes())
@@ -101,22 +101,26 @@ class Part(Sequence[Change]):
     def __repr__(self) -> str:
         return repr(self._changes())
 
-    def among(self, tables: Container[str]) -> Part:
+    def among(self, tables: Container[str]) -> TransactionSlice:
         """Those of some tables alone, of which no row is made yet."""
-        named = [one.table.name in tables for one in self.stretch.tables]
+        named = [one.table.name in tables for one in self.batch.tables]
         spans = zip(self.spans, named, strict=True)
-        return self if all(named) else Part(self.stretch, tuple((b, e) if kept else (b, b) for (b, e), kept in spans))
+        return (
+            self
+            if all(named)
+            else TransactionSlice(self.batch, tuple((b, e) if kept else (b, b) for (b, e), kept in spans))
+        )
 
     def _changes(self) -> tuple[Change, ...]:
         if self._made is None:
-            tables = zip(self.stretch.tables, self.spans, strict=True)
+            tables = zip(self.batch.tables, self.spans, strict=True)
             self._made = tuple(change for table, span in tables for change in _made(table, *span))
         return self._made
 
 
 def among(changes: Sequence[Change], tables: Container[str]) -> Sequence[Change]:
     """Those of some tables alone."""
-    if isinstance(changes, Part):
+    if isinstance(changes, TransactionSlice):
         return changes.among(tables)
     return tuple(change for change in changes if change.table in tables)
 
@@ -146,20 +150,20 @@ def _made(changes: TableChanges, begin: int, end: int) -> Iterator[Change]:
             yield Change(name, None, rows[at - first])
 
 
-def stretches(transactions: Sequence[Transaction]) -> Iterator[tuple[bool, list[Transaction]]]:
-    """Those that follow one another in one stretch, together, and all others; whether they have columns."""
-    for stretch, group in groupby(transactions, _stretch):
-        yield stretch is not None, list(group)
+def columnar_runs(transactions: Sequence[Transaction]) -> Iterator[tuple[bool, list[Transaction]]]:
+    """Neighbours that share columnar changes, together, and all others; whether they have columns."""
+    for batch, group in groupby(transactions, _batch):
+        yield batch is not None, list(group)
 
 
-def _stretch(transaction: Transaction) -> Stretch | None:
-    return transaction.changes.stretch if isinstance(transaction.changes, Part) else None
+def _batch(transaction: Transaction) -> ColumnarChanges | None:
+    return transaction.changes.batch if isinstance(transaction.changes, TransactionSlice) else None
 
 
 def columns_of(transactions: Sequence[Transaction]) -> Iterator[Columns]:
-    """The columns of neighbours in one stretch, by table. A transaction's ordinal is its place among them."""
-    parts = [one.changes for one in transactions if isinstance(one.changes, Part)]
-    for place, changes in enumerate(parts[0].stretch.tables):
+    """The columns of such neighbours, by table. A transaction's ordinal is its place among them."""
+    parts = [one.changes for one in transactions if isinstance(one.changes, TransactionSlice)]
+    for place, changes in enumerate(parts[0].batch.tables):
         begins = [part.spans[place][0] for part in parts]
         ends = [part.spans[place][1] for part in parts]
         lengths = changes.starts[ends] - changes.starts[begins]

@@ -137,7 +137,7 @@ def _places(diff: Diff, hash: str, index: str) -> Iterator[tuple[int, RowChange]
     for change in diff.changes:
         at: int | None = getattr(change, index)
         if (at is None) != (getattr(change, hash) is None):
-            raise _refused(f"expected an {index} beside the {hash} of every change")
+            raise _refused(f"expected an {index} with the {hash} of every change")
         if at is not None:
             yield at, change
 

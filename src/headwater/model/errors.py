@@ -21,7 +21,7 @@ class HeadwaterError(Exception):
 
 
 class SqlError(HeadwaterError):
-    """The SQL is wrong: it would fail at the origin too. `at` is the offending span of `sql`, in characters."""
+    """The SQL is wrong: it would fail in the database too. `at` is the offending span of `sql`, in characters."""
 
     code = "sql_error"
 
@@ -44,7 +44,7 @@ class UnsupportedQuery(SqlError):
 
 
 class SourceError(HeadwaterError):
-    """The origin database could not be read, or does not allow what was asked."""
+    """The database could not be read, or does not allow what was asked."""
 
     code = "source_error"
 

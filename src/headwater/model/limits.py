@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Beside each limit stands what happens at it."""
+    """The comment of a limit says what happens when it is reached."""
 
     frame_bytes_max: int = 2 << 20  # a larger transaction is logged in parts
     frame_transactions_max: int = 1 << 12  # the frame is closed; the ordinal has 16 bits
@@ -21,7 +21,7 @@ class Limits:
     open_groups_max: int = 200_000  # of a GROUP BY, about 1 kB each; all are packed, and unpacked when they change
     head_rows_max: int = 1_000_000  # of the frames beneath a LIMIT inside; they are read again when they change
     manifest_interval_ms: int = 2_000  # a cell writes its manifest no later
-    capture_ms_max: int = 30_000  # without a step of the capture; who waits for it is refused, and told why
+    capture_ms_max: int = 30_000  # without a step of the capture; those that wait for it are refused, with the reason
     start_ms_max: int = 600_000  # in which nothing moves while Spark starts: it is given up
     jvm_silence_ms_max: int = 60_000  # Spark's JVM is killed and started again; after a sixth of it, that is told
     unsettled_changes_max: int = 1 << 20  # logged since the source last heard of it; it hears at once
@@ -36,7 +36,7 @@ class Limits:
     build_pairs_max: int = 1 << 27  # that a new template's joins compare; the subscription is refused
     build_memory_bytes_max: int = 6 << 30  # of the process that builds a new template; the subscription is refused
     explain_pairs_max: int = 1 << 22  # that EXPLAIN ANALYZE compares; it is refused
-    build_ms_max: int = 60_000  # for a template built beside the cells; then they build it themselves
+    build_ms_max: int = 60_000  # for a template built in a separate process; then the cells build it
     template_idle_ms: int = 60_000  # without a subscriber; then the cells let go of what they keep for it
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
@@ -62,7 +62,7 @@ class Limits:
     params_max: int = 10_000  # subscribe is refused
     params_bytes_max: int = 256 << 10  # subscribe is refused
     params_depth_max: int = 32  # of arrays in arrays; subscribe is refused
-    question_ms_max: int = 30_000  # that the origin takes to answer; the query is refused, its subscription closed
+    question_ms_max: int = 30_000  # that the database takes to answer; the query is refused, its subscription closed
     question_bytes_max: int = 64 << 20  # of an answer; the subscription is closed
     sql_bytes_max: int = 64 << 10  # subscribe is refused
     message_bytes_max: int = 1 << 20  # the socket is closed
@@ -70,7 +70,7 @@ class Limits:
     inbox_emissions_max: int = 1 << 16  # of a session, that wait for the slowest of its cells; it is resynced
     outbox_bytes_max: int = 16 << 20  # a slow socket is resynced
     outbox_resyncs_max: int = 3  # a slow socket is closed
-    slot_lag_bytes_max: int = 16 << 30  # of the origin's log, kept for us: it is let go of, and live queries begin anew
+    slot_lag_bytes_max: int = 16 << 30  # of the database's log, kept for us: it is released, and live queries restart
     stale_ms: int = 10_000  # without an answer of the database, or that a change waits; then live queries are stale
     heartbeat_ms: int = 1_000  # progress is sent no later
 

@@ -11,7 +11,7 @@ from headwater.model.value import Type, Value, field, unpack_any
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`declared` is the origin's own word for the type; `filler` is the value that rows older than the column hold,
+    """`declared` is the database's name of the type; `filler` is the value that rows older than the column hold,
     packed: codecs know no union of all that a value may be."""
 
     name: str
@@ -32,7 +32,7 @@ class Column:
 class Table:
     """`key` names the columns of the primary key, in order; empty where there is none: then rows are a multiset.
 
-    `dialect` is that of the SQL its origin speaks.
+    `dialect` is that of the SQL of its database.
     """
 
     name: str

@@ -10,7 +10,7 @@
 | INTERVAL | Interval | large_binary: months and days in 4 bytes each, microseconds in 8 |
 | UUID | UUID | large_string: 36 small characters |
 | JSON | Verbatim | large_string: the text |
-| OTHER | Verbatim; tuples for arrays | large_binary, packed: only the origin computes with it |
+| OTHER | Verbatim; tuples for arrays | large_binary, packed: only the database computes with it |
 | ANY | any of them, as the row tells (SQLite's mixed columns) | large_binary, packed |
 
 A moment that Python's types do not reach is Verbatim too, and a number like all others in Arrow: see `moments`.

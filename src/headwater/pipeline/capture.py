@@ -17,7 +17,7 @@ from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.change import Transaction
 from headwater.model.coalesce import coalesce
-from headwater.model.columnar_changes import Part, among
+from headwater.model.columnar_changes import TransactionSlice, among
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
@@ -179,7 +179,7 @@ class Capture:
         """What comes as columns is net."""
         changes = among(transaction.changes, self.tables)
         known = transaction if changes is transaction.changes else Transaction(transaction.position, changes)
-        return known if isinstance(changes, Part) else coalesce(known, self.tables)
+        return known if isinstance(changes, TransactionSlice) else coalesce(known, self.tables)
 
     def _tell(self, item: Item) -> None:
         """Before its position is reached: nobody is to take what they have for right there."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def trim_memory() -> None:
-    """Takes milliseconds: for when much was let go of. It frees nothing that somebody holds."""
+    """Takes milliseconds: for after much was released. It frees nothing that is in use."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

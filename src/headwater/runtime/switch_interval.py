@@ -1,7 +1,7 @@
-"""Python work in a thread beside others that must answer soon: meanwhile the interpreter changes threads often.
+"""Python work in one thread while others must answer soon: meanwhile the interpreter changes threads often.
 
 A thread that waits for the interpreter gets it after the *switch interval*, 5 ms by default, and a step of a cell waits
-for it many times. It is the whole process's: so it is shorter only while somebody does such work.
+for it many times. It is the whole process's, so it is shorter only while such work is done.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ _log = logging.getLogger("headwater.thread")
 
 
 class VitalThread(threading.Thread):
-    """A daemon thread. `release` says that it may end now: whoever stops it says so first."""
+    """A daemon thread. `release` says that it may end now: to be called before it is stopped."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         super().__init__(name=name, daemon=True)

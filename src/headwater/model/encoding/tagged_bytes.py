@@ -1,5 +1,5 @@
-"""Values of no fixed type as bytes: one tag byte and the value. Two packed values are equal where nobody could tell the
-values apart: 1 is not 1.0, and 1.0 is not 1.00. NULL is no bytes at all, never a tag.
+"""Values of no fixed type as bytes: one tag byte and the value. Two packed values are equal where no reader could tell
+the values apart: 1 is not 1.0, and 1.0 is not 1.00. NULL is no bytes at all, never a tag.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def unpack_column(packed: Sequence[bytes | None]) -> list[Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether nobody could tell two values apart."""
+    """Whether no reader could tell two values apart."""
     if one is other or type(one) is not type(other):
         return one is other
     return bool(one == other) if type(one) in _TOLD_APART else pack_any(one) == pack_any(other)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headwater.log.record import Piece, tx_of
 from headwater.model.change import Change, Transaction
-from headwater.model.columnar_changes import columns_of, stretches
+from headwater.model.columnar_changes import columnar_runs, columns_of
 from headwater.model.encoding.keys import hash_row
 from headwater.model.errors import Corrupt
 from headwater.model.limits import DEFAULT, Limits
@@ -112,7 +112,7 @@ def encode_frames(
     by_rows = functools.partial(_encode_body, tables=tables, partitions=partitions)
     count = min(limits.frame_transactions_max, _ORDINALS_MAX)
     frames: list[Sequence[Piece]] = []
-    for has_columns, neighbours in stretches(transactions):
+    for has_columns, neighbours in columnar_runs(transactions):
         encode = _encode_columns if has_columns and partitions == 1 else by_rows
         for at in range(0, len(neighbours), count):
             frames += _frames(neighbours[at : at + count], encode, limits.frame_bytes_max)
@@ -251,7 +251,7 @@ def _encode_body(transactions: Sequence[Transaction], tables: Mapping[str, Table
 
 
 def _encode_columns(transactions: Sequence[Transaction]) -> _Body:
-    """Of one stretch, without making rows. No key of it changes, so there are no renames."""
+    """Of columnar changes, without making rows. No key of it changes, so there are no renames."""
     body = _Body()
     for columns in columns_of(transactions):
         layout = _layout(columns.table)

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from headwater.fs.reopening_file import Standing
+from headwater.fs.reopening_file import ReopeningFile
 
 HEADER_BYTES = 32
 FRAME_BYTES = 24  # before the page
@@ -229,7 +229,7 @@ class WalReader:
     def __init__(self, path: Path, name: bytes) -> None:
         self.path, self.name = path, name
         self.header: WalHeader | None = None
-        self._file = Standing(path)
+        self._file = ReopeningFile(path)
         self._frames, self._checksum = 0, (0, 0)
         self._seqs: list[int] = []
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headwater.model.change import Change, Transaction
 from headwater.model.coalesce import coalesce
-from headwater.model.columnar_changes import Part
+from headwater.model.columnar_changes import TransactionSlice
 from headwater.model.errors import SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Column, Table
@@ -223,7 +223,7 @@ def _said(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[tuple[int, dic
 def _logged(items: Sequence[Any], shapes: Sequence[Shaped]) -> list[Any]:
     """What a reader of the log would find, in frames that are too small for most transactions."""
     tables = {shape.capture.table.name: shape.capture.table for shape in shapes}
-    net = [item if isinstance(item.changes, Part) else coalesce(item, tables) for item in items]
+    net = [item if isinstance(item.changes, TransactionSlice) else coalesce(item, tables) for item in items]
     found: list[Any] = []
     payloads = map(b"".join, encode_frames(net, tables, limits=Limits(frame_bytes_max=1500)))
     for frame in map(decode_frame, payloads):
@@ -313,13 +313,13 @@ def test_columns_are_used_and_made_into_rows_only_when_looked_at(tmp_path: Path,
         messages: list[Message] = [Begin(position, 0, 1), *said, Commit(position, position, 0)]
         columns._received(Received([written(message) for message in messages], 0))
     first, second, third = (item for item in columns.take(0, 100) if isinstance(item, Transaction))
-    assert isinstance(first.changes, Part)
+    assert isinstance(first.changes, TransactionSlice)
     assert len(first.changes) == 5
     assert first.changes[1] == Change("t1", None, (1, "x"))
     assert first.changes[1:3] == (Change("t1", None, (1, "x")), Change("t1", None, (2, "x")))
     assert second.changes == (Change("t1", (0, "x"), (0, "y")),)
     assert third == Transaction(third.position, (Change("t1", (3, "x"), None),))
-    assert isinstance(third.changes, Part)
+    assert isinstance(third.changes, TransactionSlice)
     assert not third.changes.among({"other"})
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.model.columnar_changes import Stretch, TableChanges
+from headwater.model.columnar_changes import ColumnarChanges, TableChanges
 from headwater.model.encoding.keys import Uint64s
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.decode.tuple_columns import batch_of, cells_at, refuse_behind
@@ -61,7 +61,7 @@ class FollowedTable:
 class ColumnarResult:
     """What is reported, and the rows that are left, by table."""
 
-    stretch: Stretch
+    changes: ColumnarChanges
     runs: dict[int, RowRun]
 
 
@@ -85,8 +85,8 @@ def decode_columns(simple: SimpleTransactions, tables: dict[int, FollowedTable],
     touched = np.flatnonzero(is_touched)
     read = {oid: _TableReader(simple, rows, tables[oid]) for oid, rows in chosen.items()}
     done = {oid: one.changes(touched) for oid, one in read.items()}
-    stretch = Stretch(simple.positions[touched].tolist(), tuple(done.values()), simple.times[touched].tolist())
-    return ColumnarResult(stretch, {oid: one.run() for oid, one in read.items()})
+    changes = ColumnarChanges(simple.positions[touched].tolist(), tuple(done.values()), simple.times[touched].tolist())
+    return ColumnarResult(changes, {oid: one.run() for oid, one in read.items()})
 
 
 class _TableReader:

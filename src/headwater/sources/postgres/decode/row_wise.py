@@ -102,11 +102,11 @@ class RowWiseDecoder:
             done = decode_columns(simple, tables, after)
         except Unreadable:
             raise NeedsRowWise from None  # row by row it is found which
-        positions = done.stretch.positions
+        positions = done.changes.positions
         if positions:
             self.row_cache.write_runs(positions[0], positions[-1], done.runs)
         self.shapes.reported = max(self.shapes.reported, int(simple.positions[-1]))
-        return done.stretch.transactions()
+        return done.changes.transactions()
 
     def _concerns(self, oid: int) -> bool:
         if oid in self.waiting:

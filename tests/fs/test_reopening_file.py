@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.fs.reopening_file import Standing
+from headwater.fs.reopening_file import ReopeningFile
 
 
 def test_a_file_is_opened_once_and_again_when_it_was_deleted(tmp_path: Path) -> None:
     path = tmp_path / "head"
-    file = Standing(path)
+    file = ReopeningFile(path)
     with pytest.raises(FileNotFoundError):
         file.fileno()
     path.write_text("old")

@@ -29,5 +29,5 @@ def test_rows_are_stored_as_each_row_is(rows: list[tuple[Any, Any]]) -> None:
 
 
 def test_what_msgpack_does_not_hold_is_wrapped() -> None:
-    rows = [(1, Decimal("1.50")), (2, date(2026, 1, 1))]
+    rows: list[Any] = [(1, Decimal("1.50")), (2, date(2026, 1, 1))]
     assert storable_rows(rows) == [storable(row) for row in rows] != rows
