@@ -123,7 +123,7 @@ SELECT t.id, tag, place FROM t CROSS JOIN unnest(t.tags) WITH ORDINALITY AS s (t
 SELECT s FROM generate_series(1, (SELECT max(a) FROM few)) AS s
 SELECT t.id, s FROM t, generate_series(1, t.a) AS s
 SELECT s.q, s.r FROM few, ROWS FROM (generate_series(1, 2), generate_series(1, few.a)) AS s (q, r)
--- refused: other rows every time
+-- refused: different rows every time
 SELECT id FROM t TABLESAMPLE BERNOULLI (50)
 -- groups
 SELECT a, count(*) AS n FROM t GROUP BY a
