@@ -52,6 +52,11 @@ def declared_affinity(declared: str) -> Affinity:
     return Affinity.REAL if real else Affinity.NUMERIC
 
 
+def computed_affinity(type: Type | None) -> Affinity:
+    """Of a computed column."""
+    return Affinity.BLOB if type in (Type.TEXT, Type.BLOB) else Affinity.NONE
+
+
 def rowid_column(table: Table) -> Column | None:
     """The INTEGER PRIMARY KEY, which is the rowid by another name; None where there is none."""
     if len(table.key) != 1:

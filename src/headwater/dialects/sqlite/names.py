@@ -1,50 +1,49 @@
-"""Names in SQLite's expressions: columns, aliases of the result, and words that are constants where nothing has their
-name."""
+"""SQLite's names: which table or result they mean, and how results without one are called."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headwater.dialects.sqlite.functions import CLOCKS
-from headwater.model.value import Type
-from headwater.sql.bind.expression import bind_expr
-from headwater.sql.bind.scope import Bound, Scope
-from headwater.sql.ir.expr import Const
-from headwater.sql.syntax.span import Span, span
-
-TRUE, FALSE = Const(1, Type.INTEGER), Const(0, Type.INTEGER)
+from headwater.dialects.sqlite.affinity import ROWID_NAMES, rowid_column
+from headwater.model.errors import SqlError
+from headwater.model.schema import Column, Table
+from headwater.sql.ir.expr import ColumnRef, Expr
+from headwater.sql.syntax.span import span
 
 
-def column(scope: Scope, node: exp.Column) -> Bound:
-    name = node.name.lower()
-    if name in CLOCKS and name.startswith("current_") and not node.table and not node.this.quoted:
-        raise volatile(scope, name, span(node))
-    meant = scope.alias(node)
-    return _aliased(scope, node, meant) if meant is not None else scope.resolve(node)
+@dataclass(frozen=True, slots=True)
+class SqliteNames:
+    """A `DialectNames`."""
+
+    def table(self, tables: Mapping[str, Table], node: exp.Table, sql: str) -> Table | None:
+        if node.db and node.db.lower() != "main":
+            raise SqlError(f"no such schema: {node.db}", sql=sql, at=span(node.args["db"]), hint="only main is known")
+        found = tables.get(node.name.lower())
+        if found is not None:
+            node.set("db", None)
+            node.set("this", exp.to_identifier(found.name, quoted=True))
+        return found
+
+    def result(self, node: exp.Expr, expr: Expr) -> str:
+        """A column's own name, else the text as written. What USING coalesced is no column, whatever it looks like."""
+        is_column = isinstance(node, exp.Column) and isinstance(expr, ColumnRef)
+        return node.name if is_column else str(node.meta.get("text"))
+
+    def sees_alias(self, node: exp.Column) -> bool:
+        return True
+
+    def sorts_by_result(self, item: exp.Expr) -> str | None:
+        """Only names that the user gave with AS."""
+        return item.alias if isinstance(item, exp.Alias) and "added" not in item.meta else None
+
+    def rowid(self, table: Table) -> Column | None:
+        return rowid_column(table)
+
+    def is_rowid(self, name: str) -> bool:
+        return name in ROWID_NAMES
 
 
-def _aliased(scope: Scope, node: exp.Expr, meant: exp.Expr) -> Bound:
-    """What an alias stands for sees no alias."""
-    return bind_expr(replace(scope, spelled={}), node.replace(meant.copy()))
-
-
-def boolean(scope: Scope, node: exp.Boolean) -> Bound:
-    name = so_named(scope, node)
-    return Bound(TRUE if node.this else FALSE) if name is None else bind_expr(scope, node.replace(name))
-
-
-def so_named(scope: Scope, node: exp.Boolean) -> exp.Column | None:
-    """TRUE and FALSE are no reserved words: a column or alias of that name comes first."""
-    word = "true" if node.this else "false"
-    if scope.named(word) is None and word not in scope.spelled:
-        return None
-    name = exp.Column(this=exp.to_identifier(word))
-    name.meta.update(node.meta)
-    return name
-
-
-def volatile(scope: Scope, name: str, at: Span | None) -> Exception:
-    why = "reads the clock" if name.removesuffix("()") in CLOCKS else "differs from call to call"
-    return scope.refusal(f"{name} {why}, so its result cannot be kept current", at, "pass the value as a parameter")
+SQLITE_NAMES = SqliteNames()

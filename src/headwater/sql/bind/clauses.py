@@ -115,7 +115,8 @@ class BoundSelect:
         at = span(self.node)
         if not self.grouped:
             return tuple(identity_terms(self.scope, at))
-        return tuple(self.scope.dialect.tie(self.scope, "of a group", node, key, at) for node, key in self.group_ties)
+        tie = self.scope.dialect.order.tie
+        return tuple(tie(self.scope, "of a group", node, key, at) for node, key in self.group_ties)
 
     @property
     def distinct(self) -> bool:

@@ -40,7 +40,7 @@ class Names:
 
 def computed(dialect: Dialect, name: str, expr: Expr, collation: str | None = None) -> RelColumn:
     """The column an expression becomes."""
-    return RelColumn(name, expr.type or Type.INTEGER, dialect.sql_type(expr), collation or "BINARY")
+    return RelColumn(name, expr.type or Type.INTEGER, dialect.types.sql_type(expr), collation or "BINARY")
 
 
 def reference(column: RelColumn) -> ColumnRef:

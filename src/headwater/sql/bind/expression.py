@@ -11,15 +11,15 @@ from headwater.sql.syntax.span import Span, span
 
 def bind_expr(scope: Scope, node: exp.Expr) -> Bound:
     """The one entry: the dialect has a rule for each kind of node."""
-    return scope.dialect.bind(scope, node)
+    return scope.dialect.binder.bind(scope, node)
 
 
 def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None) -> Bound:
-    return scope.dialect.compare(scope, name, left, right, at)
+    return scope.dialect.binder.compare(scope, name, left, right, at)
 
 
 def is_aggregate(dialect: Dialect, node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and dialect.is_aggregate(node.name.lower(), len(node.expressions))
+    return isinstance(node, exp.Anonymous) and dialect.aggregates.is_aggregate(node.name.lower(), len(node.expressions))
 
 
 def scalar(scope: Scope, node: exp.Subquery) -> Bound:

@@ -102,7 +102,7 @@ class FromClause:
     def _find(self, node: exp.Table) -> Table:
         sql = self.binder.whole.sql
         known = self.binder.whole.tables
-        found = self.binder.whole.dialect.find(known, node, sql)
+        found = self.binder.whole.dialect.names.table(known, node, sql)
         if found is not None:
             return found
         names = [table.name for table in known.values()]
@@ -265,7 +265,7 @@ _PLAIN = _Plain()
 
 def scanned(dialect: Dialect, table: Table, prefix: str) -> Scan:
     columns = tuple(
-        RelColumn(f"{prefix}.{column.name}", column.type, *dialect.scanned(column), column.declared)
+        RelColumn(f"{prefix}.{column.name}", column.type, *dialect.types.scanned(column), column.declared)
         for column in table.columns
     )
     return Scan(table.name, table.names, columns, tuple(f"{prefix}.{name}" for name in table.key))

@@ -47,12 +47,12 @@ class Aggregates:
         condition = node.args.get("filter")
         filter = bind_expr(inner, condition).expr if condition else None
         self._check(inner, node, name, [arg.expr for arg in args], filter)
-        args = list(inner.dialect.aggregated(inner, node, args))
+        args = list(inner.dialect.aggregates.arguments(inner, node, args))
         compares = name != "group_concat"
         collation = next((arg.collating.name for arg in args[:1] if arg.collating.name and compares), "BINARY")
-        type, sql_type = inner.dialect.aggregate(inner, node, args)
+        type, sql_type = inner.dialect.aggregates.result(inner, node, args)
         distinct = bool(node.args.get("distinct")) and name not in ("min", "max")
-        order = inner.dialect.arranged(inner, node, args, self.order)
+        order = inner.dialect.aggregates.order(inner, node, args, self.order)
         self._check_local(inner, node, (key.expr for key in order))
         exprs = tuple(arg.expr for arg in args)
         return self._column(Aggregate(RelColumn("", type, sql_type), name, exprs, distinct, filter, collation, order))
@@ -69,7 +69,7 @@ class Aggregates:
         return args
 
     def _check(self, scope: Scope, node: exp.Anonymous, name: str, args: Sequence[Expr], filter: Expr | None) -> None:
-        if name not in scope.dialect.aggregates:
+        if name not in scope.dialect.aggregates.kept:
             raise scope.refusal(
                 f"the aggregate {name}() is not supported yet", span(node), "compute it in the application"
             )
@@ -119,7 +119,7 @@ class Grouping:
     keys: dict[Expr, RelColumn] = field(default_factory=dict)
 
     def add(self, bound: Bound, at: Span | None) -> ColumnRef:
-        if not self.whole.dialect.looks_alike(bound):
+        if not self.whole.dialect.types.looks_alike(bound):
             raise UnsupportedQuery(
                 "grouping by values that are equal and yet look different has no one answer",
                 sql=self.whole.sql,
@@ -172,7 +172,7 @@ class Grouping:
 
 
 def is_unique(dialect: Dialect, table: Table) -> bool:
-    return dialect.rowid(table) is not None or not any(table.column(name).nullable for name in table.key)
+    return dialect.names.rowid(table) is not None or not any(table.column(name).nullable for name in table.key)
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

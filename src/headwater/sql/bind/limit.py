@@ -32,13 +32,13 @@ def ordinal(dialect: Dialect, node: exp.Expr) -> int | None:
         return inner if inner is None or isinstance(node, Plus) else -inner
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
-    value = dialect.whole_number(node.name)
+    value = dialect.syntax.whole_number(node.name)
     return value if value is not None and value < 1 << 31 else None
 
 
 def limit(scope: Scope, node: exp.Limit | None) -> int | None:
-    return None if node is None else scope.dialect.count(scope, node.expression, "LIMIT")
+    return None if node is None else scope.dialect.binder.count(scope, node.expression, "LIMIT")
 
 
 def offset(scope: Scope, node: exp.Offset | None) -> int:
-    return 0 if node is None else scope.dialect.count(scope, node.expression, "OFFSET") or 0
+    return 0 if node is None else scope.dialect.binder.count(scope, node.expression, "OFFSET") or 0

@@ -36,12 +36,12 @@ def user_terms(scope: Scope, order: exp.Order | None, results: Sequence[tuple[st
     for ordered in order.expressions if order else ():
         bound = _bound(scope, ordered.this, results)
         if not is_constant(bound.expr):
-            yield Term(scope.dialect.order_key(scope, ordered, bound), ordered.this)
+            yield Term(scope.dialect.order.key(scope, ordered, bound), ordered.this)
 
 
 def _bound(scope: Scope, node: exp.Expr, results: Sequence[tuple[str, Bound]]) -> Bound:
     if isinstance(node, exp.Collate):
-        found = scope.dialect.collated(scope, lambda: _bound(scope, node.this, results), node)
+        found = scope.dialect.binder.collated(scope, lambda: _bound(scope, node.this, results), node)
         return found or bind_expr(scope, node)
     number = _number(scope, node, results)
     if number is None:
@@ -88,9 +88,9 @@ def _of_source(scope: Scope, source: ScopeTable, at: Span | None) -> Iterator[Te
     wanted = source.table.key if keyed and source.table else tuple(name for name, _ in source.columns)
     columns = [column for name in wanted if (column := source.find(name))]
     for name, bound in columns:
-        yield scope.dialect.tie(scope, name, _column(source.name, name), bound, at)
+        yield scope.dialect.order.tie(scope, name, _column(source.name, name), bound, at)
     for name, bound in () if keyed else columns:
-        yield from scope.dialect.finer(_column(source.name, name), bound)
+        yield from scope.dialect.order.finer(_column(source.name, name), bound)
 
 
 def _column(table: str, name: str) -> exp.Column:
@@ -104,7 +104,7 @@ def result_terms(
     for number, (name, bound) in enumerate(results, 1):
         if isinstance(bound.expr, Const):
             continue
-        if not dialect.orders(bound):
+        if not dialect.order.is_same(bound):
             raise refuse(f"telling rows apart by {name}, whose order only the origin knows", "order by nothing")
         if bound.expr.type is Type.ANY:
             raise refuse(f"ordering by {name}, which holds values of several types", "CAST it to one type")

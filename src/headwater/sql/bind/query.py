@@ -198,7 +198,7 @@ class Queries:
 
     def _check_set(self, word: str, results: Sequence[Named], node: exp.Expr) -> None:
         for name, bound in results:
-            if not self.whole.dialect.looks_alike(bound):
+            if not self.whole.dialect.types.looks_alike(bound):
                 raise UnsupportedQuery(
                     f"{word} of {name}, whose equal values may look different, has no one answer",
                     sql=self.whole.sql,

@@ -42,10 +42,10 @@ def bound_results(scope: Scope, node: exp.Select) -> Iterator[Named]:
     for place, item in enumerate(list(node.expressions)):
         inner = item.this if isinstance(item, exp.Alias) else item
         written = inner.copy()
-        bound = scope.dialect.bind_result(scope, inner)
+        bound = scope.dialect.binder.bind_result(scope, inner)
         inner = item.this if isinstance(item, exp.Alias) else node.expressions[place]
         named = written if not isinstance(inner, exp.Column) else inner
-        name = item.alias or scope.dialect.result_name(named, bound.expr)
+        name = item.alias or scope.dialect.names.result(named, bound.expr)
         if not item.alias and not (isinstance(inner, exp.Column) and isinstance(bound.expr, ColumnRef)):
             alias = exp.Alias(this=inner.copy(), alias=exp.to_identifier(name, quoted=True))
             alias.meta.update(inner.meta, added=True)
@@ -58,7 +58,7 @@ def spelled_results(dialect: Dialect, node: exp.Select) -> dict[str, exp.Expr]:
     named = [
         (name.lower(), item.this if isinstance(item, exp.Alias) else item)
         for item in node.expressions
-        if (name := dialect.sorts_by_result(item))
+        if (name := dialect.names.sorts_by_result(item))
     ]
     return dict(reversed(named))
 

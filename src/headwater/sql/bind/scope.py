@@ -45,7 +45,7 @@ class ScopeTable:
         return next((column for column in self.columns if column[0].lower() == name.lower()), None)
 
     def rowid(self, dialect: Dialect) -> tuple[str, Bound] | None:
-        column = dialect.rowid(self.table) if self.table else None
+        column = dialect.names.rowid(self.table) if self.table else None
         return self.find(column.name) if column else None
 
 
@@ -107,7 +107,7 @@ class Scope:
 
     def alias(self, node: exp.Column) -> exp.Expr | None:
         """What an alias of the result stands for, where no column has its name."""
-        if node.table or node.name.lower() not in self.spelled or not self.dialect.sees_alias(node):
+        if node.table or node.name.lower() not in self.spelled or not self.dialect.names.sees_alias(node):
             return None
         if self.named(node.name) is not None:
             return None
@@ -144,7 +144,7 @@ class Scope:
             raise self.error(f"no such schema: {node.db}", span(node.args["db"]), "only main is known")
 
     def _rowid(self, node: exp.Column) -> tuple[ScopeTable | None, str, Bound] | None:
-        if not self.dialect.is_rowid(node.name.lower()):
+        if not self.dialect.names.is_rowid(node.name.lower()):
             return None
         near = [source for source in self.sources if not node.table or source.name.lower() == node.table.lower()]
         if len(near) > 1:

@@ -163,7 +163,7 @@ class Select:
 
     def _can_group(self, column: RelColumn) -> bool:
         """Its equal values look the same."""
-        return self.whole.dialect.looks_alike(Bound(reference(column), Collating(column.collation)))
+        return self.whole.dialect.types.looks_alike(Bound(reference(column), Collating(column.collation)))
 
     def _is_scalar(self, grouped: bool) -> bool:
         return grouped and not self.node.args.get("group")

@@ -42,7 +42,7 @@ def combined(
 
 
 def _united(whole: Whole, node: exp.Expr, left: Named, right: Named) -> tuple[Type | None, SqlType, bool]:
-    found = whole.dialect.united(left[1].expr, right[1].expr)
+    found = whole.dialect.types.united(left[1].expr, right[1].expr)
     if found is None:
         raise UnsupportedQuery(
             f"{left[0]} holds values of several types in this compound query",
@@ -73,7 +73,7 @@ def listed_values(whole: Whole, node: exp.Values) -> tuple[Relation, tuple[Named
     written = [row.expressions for row in node.expressions]
     if len({len(row) for row in written}) > 1:
         raise SqlError("all VALUES must have the same number of terms", sql=whole.sql, at=span(node))
-    types, rows = whole.dialect.listed(Scope(whole.sql, (), whole.params), written)
+    types, rows = whole.dialect.binder.values(Scope(whole.sql, (), whole.params), written)
     prefix = whole.names.fresh("values")
     columns = tuple(RelColumn(f"{prefix}.{at}", *each) for at, each in enumerate(types, 1))
     results = tuple((f"column{at}", Bound(reference(column))) for at, column in enumerate(columns, 1))

@@ -46,6 +46,9 @@ class DialectSyntax(Protocol):
     def given(self, value: Any, sql: str, at: Span | None) -> Const:
         """A value given for a parameter."""
 
+    def whole_number(self, text: str) -> int | None:
+        """The value of a numeric literal; None where it is no integer."""
+
     # Writing
 
     @property

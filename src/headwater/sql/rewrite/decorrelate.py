@@ -46,7 +46,7 @@ def as_condition(binder: Binder, around: Environment, scope: Scope, node: exp.Ex
 def existing(binder: Binder, around: Environment, scope: Scope, node: exp.Exists) -> tuple[Attachment, Bound]:
     answer = binder.answer(node.this.this, around, scope, "existence")
     column = _marking(binder)
-    return Attachment("mark", answer.relation, _all(answer.correlated), column), scope.dialect.marked(column)
+    return Attachment("mark", answer.relation, _all(answer.correlated), column), scope.dialect.binder.marked(column)
 
 
 def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, needle: Bound) -> tuple[Attachment, Bound]:
@@ -56,13 +56,13 @@ def member(binder: Binder, around: Environment, scope: Scope, node: exp.In, need
     equal = compare(scope, "=", needle, answer.columns[0][1], span(node)).expr
     asked = [Case(((condition, _TRUE),), _FALSE, Type.INTEGER) for condition in answer.correlated]
     column = _marking(binder)
-    return Attachment("mark", answer.relation, chain("and", [equal, *asked]), column, True), scope.dialect.marked(
-        column
-    )
+    attachment = Attachment("mark", answer.relation, chain("and", [equal, *asked]), column, True)
+    return attachment, scope.dialect.binder.marked(column)
 
 
 def _marking(binder: Binder) -> RelColumn:
-    return RelColumn(f"{binder.whole.names.fresh('sub')}.mark", Type.INTEGER, binder.whole.dialect.sql_type(_TRUE))
+    whole = binder.whole
+    return RelColumn(f"{whole.names.fresh('sub')}.mark", Type.INTEGER, whole.dialect.types.sql_type(_TRUE))
 
 
 def _all(conditions: tuple[Expr, ...]) -> Expr | None:
@@ -114,7 +114,7 @@ def _first(binder: Binder, scope: Scope, node: exp.Subquery, selected: BoundSele
     mine = tuple(pair[0] for pair in pairs if pair is not None)
     relation = selected.relation
     certain = _at_most_one(binder, relation, mine)
-    if not (certain or scope.dialect.takes_first or selected.limit == 1):
+    if not (certain or scope.dialect.binder.takes_first or selected.limit == 1):
         raise _refused(scope, node, "a scalar subquery that may have several rows")
     if selected.offset or not certain:
         relation = _topmost(selected, mine)

@@ -81,13 +81,13 @@ def _terms(scope: Scope, written: exp.Order | None) -> Iterator[Term]:
     for ordered in written.expressions if written else ():
         bound = bind_expr(scope, ordered.this)
         if not is_constant(bound.expr):
-            yield Term(scope.dialect.order_key(scope, ordered, bound), ordered.this)
+            yield Term(scope.dialect.order.key(scope, ordered, bound), ordered.this)
 
 
 def _of_values(scope: Scope, node: exp.Anonymous, terms: list[Term], args: Sequence[Bound]) -> list[Term]:
     """PostgreSQL lets DISTINCT be ordered by the arguments alone, of which the separator must be a constant."""
     value = exp.Ordered(this=node.expressions[0].copy(), desc=False, nulls_first=False)
-    terms = distinct_terms(terms or [Term(scope.dialect.order_key(scope, value, args[0]), value.this)])
+    terms = distinct_terms(terms or [Term(scope.dialect.order.key(scope, value, args[0]), value.this)])
     if len(terms) > 1 or terms[0].key.expr != args[0].expr or not all(is_constant(arg.expr) for arg in args[1:]):
         raise scope.refusal(f"this order of {node.name}(DISTINCT …) is not supported yet", span(node))
     return terms

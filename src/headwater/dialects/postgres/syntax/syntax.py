@@ -65,6 +65,9 @@ class PostgresSyntax:
             case _:
                 return Const(str(value), Type.TEXT)
 
+    def whole_number(self, text: str) -> int | None:
+        return int(text) if text.isascii() and text.isdigit() else None
+
     def write(self, value: Value) -> str:
         return constant.write(value)
 

@@ -82,6 +82,11 @@ def is_other(kind: PostgresKind) -> bool:
     return kind.base == "other"
 
 
+def display_name(kind: PostgresKind) -> str:
+    """As a message names it."""
+    return kind.title if is_other(kind) else str(kind)
+
+
 def is_array(kind: PostgresKind) -> bool:
     return kind.base == "array" and kind.element is not None
 

@@ -43,6 +43,10 @@ class SqliteSyntax:
         bound = to_value(value, sql, at)
         return Const(bound, type_of(bound))
 
+    def whole_number(self, text: str) -> int | None:
+        value = literals.read_number(text)
+        return value if isinstance(value, int) else None
+
     def write(self, value: Value) -> str:
         return literals.write(value)
 

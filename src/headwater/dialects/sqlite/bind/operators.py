@@ -14,6 +14,7 @@ from sqlglot import exp
 from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals as literal
 from headwater.dialects.sqlite.affinity import Affinity
+from headwater.dialects.sqlite.bind.columns import FALSE, TRUE, boolean, column, so_named, volatile
 from headwater.dialects.sqlite.functions import (
     FORMATS,
     VOLATILE,
@@ -23,7 +24,6 @@ from headwater.dialects.sqlite.functions import (
     is_bounded_format,
     known,
 )
-from headwater.dialects.sqlite.names import FALSE, TRUE, boolean, column, so_named, volatile
 from headwater.model.value import Type, type_of
 from headwater.sql.bind.expression import bind_expr, clause, compare, existence, is_aggregate, scalar
 from headwater.sql.bind.scope import Bound, Scope
