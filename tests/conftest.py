@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, expect, sync_playwright
 
-import headwater.gateway.hub.reader
+import headwater.gateway.hub.diff_reader
 import headwater.pipeline.capture
 import headwater.pipeline.runners.inline
 from headwater.client.aio import AsyncLiveResult
@@ -32,7 +32,7 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (headwater.gateway.hub.reader, headwater.pipeline.capture, headwater.pipeline.runners.inline):
+    for module in (headwater.gateway.hub.diff_reader, headwater.pipeline.capture, headwater.pipeline.runners.inline):
         monkeypatch.setattr(module, "_WAIT_S", _QUICK_S)
     yield
 

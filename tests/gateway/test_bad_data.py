@@ -153,7 +153,7 @@ def test_a_report_that_does_not_read_is_made_up_for_too(here: Place, monkeypatch
         monkeypatch.undo()
         return decode_report(b"\xc1 junk")
 
-    monkeypatch.setattr("headwater.gateway.hub.reader.decode_report", spoilt)
+    monkeypatch.setattr("headwater.gateway.hub.diff_reader.decode_report", spoilt)
     position = here.write("DELETE FROM t WHERE id = 1")
     assert live.wait(position)
     assert values(live) == [2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headwater
-from headwater.gateway.hub.reader import Reader
+from headwater.gateway.hub.diff_reader import DiffReader
 from headwater.gateway.hub.resubscribe import Resubscriber
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.requery.requery import Requery
@@ -17,7 +17,7 @@ from headwater.pipeline.runners.inline import InlineRunner
 from tests.support.processes import eventually
 
 
-@pytest.mark.parametrize("owner", [Capture, Requery, Retention, InlineRunner, Reader, Resubscriber])
+@pytest.mark.parametrize("owner", [Capture, Requery, Retention, InlineRunner, DiffReader, Resubscriber])
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_thread_that_ended_is_told(owner: Any, raises: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_: object) -> None:

@@ -26,7 +26,7 @@ from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.report import Report, decode_report
 from headwater.pipeline.runners.inline import InlineRunner
-from headwater.pipeline.runners.patience import Patience
+from headwater.pipeline.runners.progress_timeout import ProgressTimeout
 from tests.support.byhand import HUB_CLOCKS, Works
 from tests.support.processes import eventually
 
@@ -104,7 +104,7 @@ def _rounds(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_start_is_given_up_only_when_nothing_moves() -> None:
-    patience = Patience(still_s=100, tell_s=10, now=0)
+    patience = ProgressTimeout(still_s=100, tell_s=10, now=0)
     for moved in range(50):
         assert not patience.is_over(moved, moved * 90.0)
     assert not patience.is_over(49, 49 * 90.0 + 100)
@@ -112,7 +112,7 @@ def test_a_start_is_given_up_only_when_nothing_moves() -> None:
 
 
 def test_what_is_waited_for_is_said_now_and_then() -> None:
-    patience = Patience(still_s=100, tell_s=10, now=0)
+    patience = ProgressTimeout(still_s=100, tell_s=10, now=0)
     assert [second for second in range(35) if patience.is_due(float(second))] == [10, 20, 30]
 
 

@@ -25,9 +25,9 @@ from websockets.sync.client import connect
 
 import headwater
 from headwater.client.database import Database
-from headwater.gateway.web import wide_queries
-from headwater.gateway.web.allowance import Allowance
-from headwater.gateway.web.token_bucket import TokenBucket
+from headwater.gateway.web.limits import wide_queries
+from headwater.gateway.web.limits.socket_limits import SocketLimits
+from headwater.gateway.web.limits.token_bucket import TokenBucket
 from headwater.model.limits import DEFAULT, Limits
 from headwater.protocol.session import ServerSession
 from tests.support.databases import Place, place
@@ -331,7 +331,7 @@ def test_a_rate_may_be_exceeded_for_a_moment() -> None:
 
 
 def test_silence_counts_from_the_last_word() -> None:
-    session, allowance = ServerSession("s"), Allowance(DEFAULT, 0.0)
+    session, allowance = ServerSession("s"), SocketLimits(DEFAULT, 0.0)
     assert allowance.farewell(session, 9.9) is None
     allowance.hear(9.9)
     assert allowance.farewell(session, 10.1) == (4400, "no hello within 10000 ms")

@@ -19,8 +19,8 @@ from headwater.model.schema import Table
 from headwater.pipeline.activation.activator import Activator, Outdated
 from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.activation.hydration import Progress
+from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
-from headwater.pipeline.activation.turns import Turns
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
@@ -66,7 +66,7 @@ class Pipeline:
         self.layout = Layout(data_dir)
         self.source_lag_bytes = 0  # as of the last look
         self.settle: Callable[[], object] = lambda: None  # returns once the cells have taken what is in the log
-        self._turns, self._usage, self._quarantine = Turns(), TemplateUsage(), Quarantine()
+        self._turns, self._usage, self._quarantine = KeyedLock(), TemplateUsage(), Quarantine()
         self._offload = Offload(self.layout, self.grid.queries, limits)
         with contextlib.ExitStack() as opened:
             lock = DirectoryLock(data_dir)

@@ -14,7 +14,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import Control, SubscribeRecord, UnsubscribeRecord
 from headwater.pipeline.records.control_log import ControlLog
-from headwater.pipeline.requery.asked_windows import AskedWindows
+from headwater.pipeline.requery.watched_windows import WatchedWindows
 from headwater.pipeline.template_usage import TemplateUsage
 from headwater.plan.planner import Planned
 from headwater.plan.requery_whole import ASKED
@@ -22,7 +22,7 @@ from headwater.plan.requery_whole import ASKED
 
 class Subscriptions:
     def __init__(
-        self, log: ControlLog, planner: QueryPlanner, asked: AskedWindows, usage: TemplateUsage, boot: int
+        self, log: ControlLog, planner: QueryPlanner, asked: WatchedWindows, usage: TemplateUsage, boot: int
     ) -> None:
         self._log, self._planner, self._asked, self._usage, self._boot = log, planner, asked, usage, boot
         self._ending: set[int] = set()  # windows whose end is logged, or about to be

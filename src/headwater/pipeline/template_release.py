@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from headwater.pipeline.activation.turns import Turns
+from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import Expel, Release, Tick
 from headwater.pipeline.records.control_log import ControlLog
@@ -25,7 +25,7 @@ class TemplateRelease:
         catalog: Catalog,
         log: ControlLog,
         usage: TemplateUsage,
-        turns: Turns,
+        turns: KeyedLock,
         lock: threading.Lock,
         save: Callable[[], None],
     ) -> None:

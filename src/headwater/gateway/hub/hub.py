@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from headwater.gateway.hub.alignment import Alignment
 from headwater.gateway.hub.cell_progress import GridProgress
 from headwater.gateway.hub.delivery import Delivery
+from headwater.gateway.hub.diff_reader import DiffReader
 from headwater.gateway.hub.open_sessions import OpenSessions
-from headwater.gateway.hub.reader import Reader
 from headwater.gateway.hub.resubscribe import Resubscriber
 from headwater.gateway.hub.session import Joining, Session, Sink, Subscription
 from headwater.gateway.hub.transfer import Transfer
@@ -40,7 +40,7 @@ class Hub:
         moves = Transfer(pipeline, self._lock, self._windows, self._delivery)
         self._resubscriber = Resubscriber(moves.begin_again, pipeline.is_reachable, moves.is_wanted, moves.refuse)
         held = self._windows, self._sessions, self._delivery, self._alignment
-        self._reader = Reader(pipeline, self._rounds, self.cells, *held)
+        self._reader = DiffReader(pipeline, self._rounds, self.cells, *held)
         self.threads = (self._reader.thread, self._resubscriber.thread)
         self._unanswered = False
 

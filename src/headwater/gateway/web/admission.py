@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.gateway.web.connections import CROWDED
+from headwater.gateway.web.limits.bounded_protocols import CROWDED
 from headwater.gateway.web.origins import Allowed, Refusal
 from headwater.model.errors import LimitExceeded, PermissionDenied
 from headwater.model.limits import DEFAULT

@@ -6,10 +6,11 @@ from functools import cached_property, partial
 from weakref import WeakValueDictionary
 
 from headwater.gateway.server import Server
+from headwater.gateway.web.batcher import Batcher
+from headwater.gateway.web.limits.wide_queries import WideQueries
 from headwater.gateway.web.outbox import Bodies
 from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all, subscribe_all
-from headwater.gateway.web.threads import Together, Workers
-from headwater.gateway.web.wide_queries import WideQueries
+from headwater.gateway.web.thread_pools import ThreadPools
 from headwater.model.limits import Limits
 from headwater.plan.planner import Planned
 from headwater.protocol.messages import Subscribe
@@ -20,16 +21,14 @@ class GatewayState:
     """What all sockets of a server have in common: encoded bodies, threads, and subscribing together."""
 
     def __init__(self, server: Server) -> None:
-        self.bodies, self.workers = Bodies(), Workers()
+        self.bodies, self.workers = Bodies(), ThreadPools()
         self._server = server
         self.explains = 0  # under way
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
-        self.subscribing: Together[SubscribeRequest, Planned | None] = Together(
+        self.subscribing: Batcher[SubscribeRequest, Planned | None] = Batcher(
             self.workers.quickly, partial(subscribe_all, server)
         )
-        self.planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(
-            self.workers.quickly, plan_all, most=1
-        )
+        self.planning: Batcher[tuple[Subscriber, Subscribe], Planned] = Batcher(self.workers.quickly, plan_all, most=1)
 
     @cached_property
     def wide(self) -> WideQueries:

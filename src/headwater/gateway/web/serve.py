@@ -10,7 +10,7 @@ from collections.abc import Callable
 import uvicorn
 from starlette.applications import Starlette
 
-from headwater.gateway.web.connections import Bounds
+from headwater.gateway.web.limits.bounded_protocols import Bounds
 from headwater.gateway.web.origins import is_loopback
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT, Limits

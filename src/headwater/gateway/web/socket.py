@@ -20,12 +20,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from headwater.gateway.hub.session import Joining
 from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
-from headwater.gateway.web.allowance import Allowance
+from headwater.gateway.web.batcher import Batcher
 from headwater.gateway.web.gateway_state import GatewayState
+from headwater.gateway.web.limits.socket_limits import SocketLimits
 from headwater.gateway.web.outbox import Data, SocketOutbox
 from headwater.gateway.web.socket_sink import SocketSink
 from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all
-from headwater.gateway.web.threads import PREPARED_AT_ONCE_MAX, Together
+from headwater.gateway.web.thread_pools import PREPARED_AT_ONCE_MAX
 from headwater.model.errors import HeadwaterError
 from headwater.plan.planner import Planned
 from headwater.protocol.messages import (
@@ -54,7 +55,7 @@ class Socket:
         self._address = websocket.client.host if websocket.client else ""
         share = shared.share_of(self._address, self._limits)
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
-        self._allowance = Allowance(self._limits, time.monotonic())
+        self._allowance = SocketLimits(self._limits, time.monotonic())
         self._farewell = _SLOW, _TOO_SLOW.format(self._limits.outbox_bytes_max)
         self._outbox = SocketOutbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
@@ -62,7 +63,7 @@ class Socket:
         self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
         self._under_way = 0
-        self._planning: Together[tuple[Subscriber, Subscribe], Planned] = Together(
+        self._planning: Batcher[tuple[Subscriber, Subscribe], Planned] = Batcher(
             shared.workers.prepare, plan_all, most=1
         )
         self._preparing = asyncio.Semaphore(PREPARED_AT_ONCE_MAX)

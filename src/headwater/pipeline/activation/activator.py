@@ -19,8 +19,8 @@ from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Table
 from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.activation.hydration import Progress
+from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
-from headwater.pipeline.activation.turns import Turns
 from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known
 from headwater.pipeline.records.control import Activate, Hydration
 from headwater.pipeline.records.control_log import ControlLog
@@ -55,7 +55,7 @@ class Activator:
     capture: CaptureProgress
     tables: CapturedTables
     offload: Offload
-    turns: Turns
+    turns: KeyedLock
     queries: int
     save: Callable[[], None]
     kept: Callable[[int, int, Iterable[str]], None]

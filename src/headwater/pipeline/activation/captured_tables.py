@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
-from headwater.pipeline.activation.turns import Turns
+from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import CaptureRecord, Schema
 from headwater.pipeline.records.control_log import ControlLog
@@ -29,7 +29,7 @@ class CapturedTables:
     ) -> None:
         self._source, self._catalog, self._log, self._lock = source, catalog, log, lock
         self._save, self._on_new = save, on_new
-        self._turns = Turns()
+        self._turns = KeyedLock()
 
     def captured(self, name: str) -> Table:
         with self._turns.of(name):

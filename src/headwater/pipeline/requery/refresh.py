@@ -19,8 +19,8 @@ from headwater.model.limits import Limits
 from headwater.model.value import Row
 from headwater.pipeline.capture import Behind, Stopped
 from headwater.pipeline.records.control import AnswerRecord
-from headwater.pipeline.requery.asked_window import AskedWindow
-from headwater.pipeline.requery.asked_windows import AskedWindows
+from headwater.pipeline.requery.requeried_window import RequeriedWindow
+from headwater.pipeline.requery.watched_windows import WatchedWindows
 from headwater.plan.requery_by_key import Selection
 from headwater.plan.requery_whole import Requeried
 from headwater.sources.cancellation import Cancellation, Cancelled, TooSlow
@@ -36,7 +36,7 @@ _log = logging.getLogger("headwater.requery")
 class Refresh:
     def __init__(
         self,
-        windows: AskedWindows,
+        windows: WatchedWindows,
         source: Source,
         log: Callable[[AnswerRecord], int],
         logged: Callable[[int], None],
@@ -59,13 +59,13 @@ class Refresh:
     def limit_s(self) -> float:
         return self._limits.question_ms_max / 1000
 
-    def ask(self, due: dict[int, AskedWindow], limit_s: float) -> None:
+    def ask(self, due: dict[int, RequeriedWindow], limit_s: float) -> None:
         """Asks for these windows, each within this time."""
         sure = {instance: asked for instance, asked in due.items() if self._is_sure(instance, asked)}
         for instance, asked in self._ask_parts(sure, limit_s):
             self._trying({instance: asked}, partial(self._ask_whole, instance, asked, limit_s))
 
-    def _is_sure(self, instance: int, asked: AskedWindow) -> bool:
+    def _is_sure(self, instance: int, asked: RequeriedWindow) -> bool:
         """Whether it is known what the query reads. Where that is another than before, its changes count from here on,
         and the question comes after."""
         if not asked.unsure:
@@ -75,7 +75,7 @@ class Refresh:
         asked.unsure = asked.unsure or not is_learned
         return is_learned and self._windows.is_wanted(instance, asked)
 
-    def _learn_again(self, instance: int, asked: AskedWindow) -> None:
+    def _learn_again(self, instance: int, asked: RequeriedWindow) -> None:
         try:
             query = self._learn(asked.query)
         except (SqlError, PermissionDenied) as error:
@@ -83,7 +83,7 @@ class Refresh:
             return
         self._windows.learned(asked, query)
 
-    def _trying(self, due: Mapping[int, AskedWindow], ask: Callable[[], None]) -> bool:
+    def _trying(self, due: Mapping[int, RequeriedWindow], ask: Callable[[], None]) -> bool:
         """What cannot be asked now is asked again soon; what took too long for its lane, in a slow one. Whether it
         went well."""
         retry_s, reason = 0.0, None
@@ -105,7 +105,7 @@ class Refresh:
 
     # — the whole
 
-    def _ask_whole(self, instance: int, asked: AskedWindow, limit_s: float) -> None:
+    def _ask_whole(self, instance: int, asked: RequeriedWindow, limit_s: float) -> None:
         def ask(cancellation: Cancellation) -> Answer:
             return self._source.query(asked.query.asked, asked.query.params, cancellation)
 
@@ -124,7 +124,7 @@ class Refresh:
     def _understood(
         self,
         instance: int,
-        asked: AskedWindow,
+        asked: RequeriedWindow,
         ask: Callable[[Cancellation], Answer | None],
         limit_s: float,
         times: int = 1,
@@ -150,7 +150,7 @@ class Refresh:
         self._give_up(instance, _OUTGROWN)
         return None
 
-    def _log_answer(self, asked: AskedWindow, answer: AnswerRecord) -> None:
+    def _log_answer(self, asked: RequeriedWindow, answer: AnswerRecord) -> None:
         """One that no client wants any more is left out: it would be taken for that of who asks next."""
         with asked.logging:
             if self._windows.is_wanted(answer.instance, asked):
@@ -161,7 +161,7 @@ class Refresh:
 
     # — parts of it
 
-    def _ask_parts(self, due: dict[int, AskedWindow], limit_s: float) -> list[tuple[int, AskedWindow]]:
+    def _ask_parts(self, due: dict[int, RequeriedWindow], limit_s: float) -> list[tuple[int, RequeriedWindow]]:
         """One moment for all of them. What is left is to be asked whole."""
         parts = {instance: asked for instance, asked in due.items() if asked.in_parts}
         left = [(instance, asked) for instance, asked in due.items() if instance not in parts]
@@ -189,7 +189,7 @@ class Refresh:
             raise
         self._patience_s = _PATIENCE_S
 
-    def _ask_part(self, instance: int, asked: AskedWindow, moment: Moment, limit_s: float) -> bool:
+    def _ask_part(self, instance: int, asked: RequeriedWindow, moment: Moment, limit_s: float) -> bool:
         """Whether that did: the moment may have passed, many parts may come to too many rows, and the log, on its way
         to the moment, may have told of a change that has no parts."""
         selection = asked.query.selection

@@ -14,8 +14,8 @@ from functools import partial
 
 from headwater.model.limits import Limits
 from headwater.pipeline.records.control import AnswerRecord
-from headwater.pipeline.requery.asked_windows import AskedWindows
 from headwater.pipeline.requery.refresh import QUICK_S, Refresh
+from headwater.pipeline.requery.watched_windows import WatchedWindows
 from headwater.plan.requery_whole import Requeried
 from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import Source
@@ -39,7 +39,7 @@ class Requery:
         settle: Callable[[], object] = lambda: None,
     ) -> None:
         """The callables are those of `Refresh`."""
-        self.windows = AskedWindows(limits, LANES)
+        self.windows = WatchedWindows(limits, LANES)
         self._refresh = Refresh(self.windows, source, log, logged, logged_soon, give_up, limits, learn, settle)
         self.threads = [
             VitalThread(f"headwater-requery-{number}", partial(self._run, number >= LANES))

@@ -20,9 +20,9 @@ from headwater.model.errors import Corrupt, HeadwaterError
 from headwater.pipeline.cell.expulsion import verdict
 from headwater.pipeline.cell.manifest import read_manifest
 from headwater.pipeline.records.control import Expel
-from headwater.pipeline.runners.patience import Patience
+from headwater.pipeline.runners.progress_timeout import ProgressTimeout
 from headwater.pipeline.runners.runner import Job
-from headwater.pipeline.runners.spark.pulse import Pulse
+from headwater.pipeline.runners.spark.liveness import QueryLiveness
 from headwater.runtime.vital_thread import VitalThread
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SparkRunner:
         self._stopping = threading.Event()
         self._driver: Driver | None = None
         self._query: Any = None
-        self._pulse: Pulse | None = None
+        self._pulse: QueryLiveness | None = None
         self._failure: str | None = None
         self._before: tuple[object, ...] = ()  # what the cells had said when the query was started again
         self._starts, self._tries, self._began = 0, 0, 0.0
@@ -110,7 +110,7 @@ class SparkRunner:
     def _begin(self) -> None:
         self._query = self._started()
         self._began = time.monotonic()
-        self._pulse = Pulse(self._query)
+        self._pulse = QueryLiveness(self._query)
 
     def _started(self) -> Any:
         from headwater.pipeline.runners.spark.task import SCHEMA, bound
@@ -146,7 +146,7 @@ class SparkRunner:
         Each takes a part of the backlog, if there is one. That may take long: it is given up only when nothing moves.
         """
         still_ms = self._job.limits.start_ms_max
-        patience = Patience(still_ms / 1000, _TELL_S, time.monotonic())
+        patience = ProgressTimeout(still_ms / 1000, _TELL_S, time.monotonic())
         while (epochs := self._epochs()) < _WARM_BATCHES:
             now = time.monotonic()
             if patience.is_over((epochs, *self._signs()), now):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Patience:
+class ProgressTimeout:
     """Is over when nothing has moved for `still_s`; every `tell_s` it is time to say what is waited for."""
 
     def __init__(self, still_s: float, tell_s: float, now: float) -> None:

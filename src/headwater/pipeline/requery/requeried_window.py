@@ -15,7 +15,7 @@ from headwater.sources.cancellation import Cancellation
 
 
 @dataclass(slots=True)
-class AskedWindow:
+class RequeriedWindow:
     """`dirty` when a question is due, `asking` while one is under way, which ends by `cancellation`; not before
     `retry_s` where the last one failed. `client` is who asked for it first. `slow`: its questions take their time.
     `unsure`: it must be learned first what the query reads. `logging` is held while an answer is logged.

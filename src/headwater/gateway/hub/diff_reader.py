@@ -25,7 +25,7 @@ _WAIT_S = 0.25
 _log = logging.getLogger("headwater.hub")
 
 
-class Reader:
+class DiffReader:
     """`rounds` is the hub's lock, notified with every round."""
 
     def __init__(

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from headwater.gateway.web.token_bucket import TokenBucket
+from headwater.gateway.web.limits.token_bucket import TokenBucket
 from headwater.model.limits import Limits
 
 CROWDED = "crowded"  # in the state of a request whose address has too many connections: it is answered, and no more

@@ -3,7 +3,7 @@ handed the time, and closes nothing itself."""
 
 from __future__ import annotations
 
-from headwater.gateway.web.token_bucket import TokenBucket
+from headwater.gateway.web.limits.token_bucket import TokenBucket
 from headwater.model.errors import LimitExceeded
 from headwater.model.limits import Limits
 from headwater.protocol.session import UNEXPECTED, Phase, ServerSession
@@ -12,7 +12,7 @@ IDLE = 4408  # WebSocket close code
 _BURST_S = 4.0  # of messages at the rate of the limit, at once
 
 
-class Allowance:
+class SocketLimits:
     def __init__(self, limits: Limits, now_s: float) -> None:
         self._limits = limits
         self._pace = TokenBucket(limits.messages_per_s_max, _BURST_S * limits.messages_per_s_max, now_s)

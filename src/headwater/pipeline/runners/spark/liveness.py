@@ -13,7 +13,7 @@ from typing import Any
 _EVERY_S = 0.5
 
 
-class Pulse:
+class QueryLiveness:
     """`ended` is set once the query does not run any more; `error` is why, where there was one."""
 
     def __init__(self, query: Any) -> None:

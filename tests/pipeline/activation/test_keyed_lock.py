@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from headwater.pipeline.activation.turns import Turns
+from headwater.pipeline.activation.keyed_lock import KeyedLock
 
 
 def test_one_name_waits_for_itself_and_for_no_other() -> None:
-    turns, took = Turns(), threading.Event()
+    turns, took = KeyedLock(), threading.Event()
 
     def take() -> None:
         with turns.of("a"):
@@ -24,7 +24,7 @@ def test_one_name_waits_for_itself_and_for_no_other() -> None:
 
 
 def test_the_log_is_needed_from_where_the_first_reads() -> None:
-    turns = Turns()
+    turns = KeyedLock()
     assert turns.floor is None
     with turns.of("a"), turns.of("b"):
         assert turns.floor is None
@@ -35,7 +35,7 @@ def test_the_log_is_needed_from_where_the_first_reads() -> None:
 
 
 def test_a_turn_that_fails_is_over() -> None:
-    turns = Turns()
+    turns = KeyedLock()
     try:
         with turns.of("a"):
             raise ValueError

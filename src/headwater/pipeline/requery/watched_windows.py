@@ -13,24 +13,24 @@ from headwater.model.change import Transaction
 from headwater.model.columnar_changes import among
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.pipeline.requery.asked_window import AskedWindow
 from headwater.pipeline.requery.dirty_keys import DirtyKeys, Wanted
 from headwater.pipeline.requery.key_renames import KeyRenames
 from headwater.pipeline.requery.question_queue import QuestionQueue
+from headwater.pipeline.requery.requeried_window import RequeriedWindow
 from headwater.plan.requery_whole import Requeried
 from headwater.sources.cancellation import Cancellation
 
 
-class AskedWindows:
+class WatchedWindows:
     """`lanes` ask at once, of each kind; `redefinitions` counts those of views and functions that were told so far."""
 
     def __init__(self, limits: Limits, lanes: int) -> None:
         self._limits = limits
         self.redefinitions = 0
-        self.asked: dict[int, AskedWindow] = {}
+        self.asked: dict[int, RequeriedWindow] = {}
         self._failed: dict[int, str] = {}
         self._queue = QuestionQueue(lanes)
-        self._later: dict[int, AskedWindow] = {}  # what failed, and is asked again at its `retry_s`
+        self._later: dict[int, RequeriedWindow] = {}  # what failed, and is asked again at its `retry_s`
         self._lock = threading.Condition()
         self._stop = False
 
@@ -47,7 +47,7 @@ class AskedWindows:
         with self._lock:
             most = self._limits.selective_keys_max
             is_unsure = query.learned != self.redefinitions
-            fresh = AskedWindow(query, DirtyKeys(most), KeyRenames(most), client, unsure=is_unsure)
+            fresh = RequeriedWindow(query, DirtyKeys(most), KeyRenames(most), client, unsure=is_unsure)
             self._put(query.instance, self.asked.setdefault(query.instance, fresh))
 
     def forget(self, instance: int) -> None:
@@ -67,7 +67,7 @@ class AskedWindows:
         with self._lock:
             return dict(self._failed) if self._failed else {}
 
-    def _put(self, instance: int, asked: AskedWindow) -> None:
+    def _put(self, instance: int, asked: RequeriedWindow) -> None:
         """It is due. Under the lock; where it is asked just now, it is put again when that is over."""
         asked.dirty = True
         if asked.asking or self.asked.get(instance) is not asked:
@@ -123,7 +123,7 @@ class AskedWindows:
 
     # — what is due
 
-    def next(self, slow: bool) -> tuple[int, dict[int, AskedWindow]] | None:
+    def next(self, slow: bool) -> tuple[int, dict[int, RequeriedWindow]] | None:
         """What a lane asks next, and whose it is; none when there is an end to it."""
         with self._lock:
             while not self._stop:
@@ -141,7 +141,7 @@ class AskedWindows:
             self._queue.done(slow, client)
             self._lock.notify_all()
 
-    def all_due(self) -> dict[int, AskedWindow]:
+    def all_due(self) -> dict[int, RequeriedWindow]:
         """Every window that is due now: where no lanes run."""
         with self._lock:
             self._put_later()
@@ -160,7 +160,7 @@ class AskedWindows:
             return []
         return [one for one in self._queue.due() if self.asked[one].in_parts and not self.asked[one].slow]
 
-    def _taken(self, windows: Iterable[int]) -> dict[int, AskedWindow]:
+    def _taken(self, windows: Iterable[int]) -> dict[int, RequeriedWindow]:
         """Clean from the moment of the question on: what comes later makes it dirty again."""
         taken = {window: self.asked[window] for window in windows}
         for window, asked in taken.items():
@@ -170,10 +170,10 @@ class AskedWindows:
 
     # — what a question came to
 
-    def is_wanted(self, instance: int, asked: AskedWindow) -> bool:
+    def is_wanted(self, instance: int, asked: RequeriedWindow) -> bool:
         return self.asked.get(instance) is asked
 
-    def cancellable(self, instance: int, asked: AskedWindow, limit_s: float) -> Cancellation:
+    def cancellable(self, instance: int, asked: RequeriedWindow, limit_s: float) -> Cancellation:
         """From here on `forget` and `stop` end the question."""
         with self._lock:
             cancellation = asked.cancellation = Cancellation(limit_s, self._limits.question_bytes_max)
@@ -181,18 +181,18 @@ class AskedWindows:
                 cancellation.cancel()
             return cancellation
 
-    def learned(self, asked: AskedWindow, query: Requeried) -> None:
+    def learned(self, asked: RequeriedWindow, query: Requeried) -> None:
         """What it reads by now; all of it is to be asked for again."""
         with self._lock:
             asked.query = query
             asked.touched.note_whole(asked.position)
 
-    def wanted(self, asked: AskedWindow, position: int) -> Wanted | None:
+    def wanted(self, asked: RequeriedWindow, position: int) -> Wanted | None:
         """The parts of it that changes up to this position made; none where it must be asked for as a whole."""
         with self._lock:
             return None if asked.unsure or not asked.in_parts else asked.touched.upto(position)
 
-    def renamed(self, asked: AskedWindow, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
+    def renamed(self, asked: RequeriedWindow, position: int) -> tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...]:
         """The keys that its rows were given up to this position."""
         selection = asked.query.selection
         if selection is None:
@@ -201,7 +201,7 @@ class AskedWindows:
             renamed = asked.renames.upto(position)
         return selection.placed(renamed)
 
-    def answered(self, asked: AskedWindow, position: int, offset: int) -> None:
+    def answered(self, asked: RequeriedWindow, position: int, offset: int) -> None:
         """It is put again where it became dirty meanwhile: from here on another lane may ask for it."""
         with self._lock:
             asked.position, asked.offset, asked.asking = position, offset, False
@@ -211,7 +211,7 @@ class AskedWindows:
             if asked.dirty or asked.touched:
                 self._put(asked.query.instance, asked)
 
-    def failed(self, due: Mapping[int, AskedWindow], retry_s: float, reason: str | None) -> None:
+    def failed(self, due: Mapping[int, RequeriedWindow], retry_s: float, reason: str | None) -> None:
         """Those without an answer; the reason says why."""
         with self._lock:
             for instance, asked in due.items():

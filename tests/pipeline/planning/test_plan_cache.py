@@ -1,4 +1,4 @@
-"""PlanCache that were learnt: whatever the text and the values, they are the plans that planning gives."""
+"""Plans that were learnt: whatever the text and the values, they are the plans that planning gives."""
 
 from __future__ import annotations
 

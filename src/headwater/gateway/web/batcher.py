@@ -1,4 +1,5 @@
-"""Threads for what would hold up the event loop, and calls that are made together. Knows nothing of what is called."""
+"""Calls that are made together: what comes while a batch is under way is in the next one. It knows nothing of what is
+called."""
 
 from __future__ import annotations
 
@@ -6,45 +7,16 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from headwater.runtime.switch_interval import yielding
-
-_QUICK_THREADS, _SLOW_THREADS, _PREPARING_THREADS = 8, 4, 8
-PREPARED_AT_ONCE_MAX = 2  # new queries of one socket: others have the rest of the threads
-TOGETHER_MAX = 32  # subscriptions at once: a commit waits for no more in the log
+BATCH_MAX = 32  # subscriptions at once: a commit waits for no more in the log
 _REST = 0.5  # of the time that those before took: so much of the machine is left to others
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
-class Workers:
-    """What reads a table is slow: it has threads of its own, so that it delays nobody who reads none."""
-
-    def __init__(self) -> None:
-        self._quick = ThreadPoolExecutor(_QUICK_THREADS, "headwater-quick")
-        self._slow = ThreadPoolExecutor(_SLOW_THREADS, "headwater-slow")
-        self._preparing = ThreadPoolExecutor(_PREPARING_THREADS, "headwater-preparing")
-
-    async def quickly(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._quick, call, *arguments)
-
-    async def slowly(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._slow, _beside_others, call, *arguments)
-
-    async def prepare(self, call: Callable[..., T], *arguments: object) -> T:
-        """As `slowly`, for what may wait for the database's other users: it delays nobody's results."""
-        return await asyncio.get_running_loop().run_in_executor(self._preparing, _beside_others, call, *arguments)
-
-    def close(self) -> None:
-        for threads in (self._quick, self._slow, self._preparing):
-            threads.shutdown(wait=False, cancel_futures=True)
-
-
-class Queue(Generic[Item]):
+class FairQueue(Generic[Item]):
     """Items in the order they came, those of different owners in turn: who asks for much waits for it alone."""
 
     def __init__(self) -> None:
@@ -68,7 +40,7 @@ class Queue(Generic[Item]):
         return taken
 
 
-class Together(Generic[Item, Outcome]):
+class Batcher(Generic[Item, Outcome]):
     """Items that come while others are seen to are seen to together, next: one write to the log, not one each. At most
     so many at once, of every owner as many, and then others have their turn; and where more wait, a rest follows."""
 
@@ -76,11 +48,11 @@ class Together(Generic[Item, Outcome]):
         self,
         run: Callable[..., Awaitable[Any]],
         call: Callable[[Sequence[Item]], list[Outcome | Exception]],
-        most: int = TOGETHER_MAX,
+        most: int = BATCH_MAX,
     ) -> None:
-        """`run` makes the calls on threads: one of the methods of `Workers`."""
+        """`run` makes the calls on threads: one of the methods of `ThreadPools`."""
         self._on_threads, self._call, self._most = run, call, most
-        self._waiting: Queue[tuple[Item, asyncio.Future[Outcome]]] = Queue()
+        self._waiting: FairQueue[tuple[Item, asyncio.Future[Outcome]]] = FairQueue()
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, owner: object, item: Item) -> Outcome:
@@ -103,11 +75,6 @@ class Together(Generic[Item, Outcome]):
             if self._waiting:
                 await asyncio.sleep(_REST * (time.monotonic() - began))
         self._running = None
-
-
-def _beside_others(call: Callable[..., T], *arguments: object) -> T:
-    with yielding():
-        return call(*arguments)
 
 
 def _settle(future: asyncio.Future[Any], outcome: Any) -> None:

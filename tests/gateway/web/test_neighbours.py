@@ -12,8 +12,8 @@ import pytest
 from headwater.engine.emissions.reader import read_emissions
 from headwater.gateway.hub import hub
 from headwater.gateway.web import outbox, socket_sink
-from headwater.gateway.web.connections import BoundedWebSocket
-from headwater.gateway.web.threads import TOGETHER_MAX, Queue
+from headwater.gateway.web.batcher import BATCH_MAX, FairQueue
+from headwater.gateway.web.limits.bounded_protocols import BoundedWebSocket
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.records import report
 from headwater.pipeline.records.control import AnswerRecord
@@ -26,7 +26,7 @@ from tests.support.processes import eventually
 
 
 def test_owners_take_turns() -> None:
-    queue: Queue[str] = Queue()
+    queue: FairQueue[str] = FairQueue()
     for n in range(5):
         queue.put("greedy", f"g{n}")
     queue.put("modest", "m0")
@@ -55,7 +55,7 @@ def test_a_commit_finds_few_subscriptions_before_it_in_the_log(tmp_path: Path, m
         for n in range(asked):
             greedy.say({"type": "subscribe", "id": f"q{n}", "sql": "SELECT id FROM t WHERE id = ?", "params": [n]})
         eventually(lambda: sum(count for count, _ in batches) == asked)
-    assert max(count for count, _ in batches) <= TOGETHER_MAX
+    assert max(count for count, _ in batches) <= BATCH_MAX
     assert all(taken for _, taken in batches)
 
 

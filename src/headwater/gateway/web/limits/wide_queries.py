@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from headwater.gateway.web.token_bucket import TokenBucket
+from headwater.gateway.web.limits.token_bucket import TokenBucket
 from headwater.model.errors import LimitExceeded
 from headwater.model.limits import Limits
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class KeyedLock:
     def __init__(self) -> None:
         self._over = threading.Condition()
         self._since: dict[str, int | None] = {}  # of whoever has a turn, the log offset it reads from
