@@ -14,6 +14,7 @@ from textwrap import fill
 
 from psycopg import postgres
 
+from headwater.dialects.bind import bind
 from headwater.dialects.postgres.bind import signatures as postgres_functions
 from headwater.dialects.postgres.syntax import expressions as postgres_grammar
 from headwater.dialects.postgres.types.kinds import TITLES
@@ -23,7 +24,6 @@ from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.sources.postgres.server.value_types import BUILT_IN
-from headwater.sql.bind.bind import bind
 
 _WIDTH = 120
 _STIFF = "\0"  # a blank at which no line is broken

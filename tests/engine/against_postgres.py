@@ -12,12 +12,12 @@ from typing import Any
 
 import psycopg
 
+from headwater.dialects.bind import bind
 from headwater.dialects.postgres.types.kinds import kind_of
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.model.schema import Column, Table
 from headwater.model.value import from_array
 from headwater.sources.postgres.server.value_types import BUILT_IN
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.expr import Expr
 from tests.engine.world import batch_of
 from tests.support.postgres import Postgres

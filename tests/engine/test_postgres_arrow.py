@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.dialects.bind import bind
 from headwater.dialects.postgres.kernels.arrow import compile_condition
 from headwater.dialects.postgres.kernels.exact import PostgresKernel
 from headwater.engine.expressions.evaluator import Expressions, conformed
@@ -17,7 +18,6 @@ from headwater.model.schema import Column, Table
 from headwater.model.size import SMALL
 from headwater.model.value import Type, from_array
 from headwater.model.verbatim import Verbatim
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.expr import Case, Const, Expr
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries

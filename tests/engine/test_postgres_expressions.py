@@ -14,13 +14,13 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from headwater.dialects.bind import bind
 from headwater.dialects.postgres.bind.signatures import FUNCTIONS, SPECIAL
 from headwater.dialects.postgres.types.kinds import BOOLEAN, TYPES, kind_of
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, from_array
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.expr import Expr
 from tests.engine.against_postgres import ATTEMPT, ATTEMPTS
 from tests.engine.numeric_expressions import NUMBERS, NUMERIC, PRICES, SHORT

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import headwater
+from headwater.dialects.bind import bind
 from headwater.engine.operators.group.accumulators import Extreme
 from headwater.engine.rows.work import Work
 from headwater.engine.state.ordered_keys import OrderedKeys, OrderedKeysPart
@@ -20,7 +21,6 @@ from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, to_array
 from headwater.plan.planner import plan
-from headwater.sql.bind.bind import bind
 from tests.support.postgres import VERSIONS, Servers
 
 

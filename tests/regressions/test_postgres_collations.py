@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
-from headwater.sql.bind.bind import bind
 
 _TABLE = Table(
     "v",

@@ -6,12 +6,12 @@ import sqlite3
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.dialects.sqlite.render import render
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
-from headwater.sql.bind.bind import bind
 from tests.sql.written import TABLE, filled
 
 CASES = ("id IS NOT DISTINCT FROM id IS NOT FALSE",)

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind.bind import bind
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES
 

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.model.errors import SqlError, UnsupportedQuery
-from headwater.sql.bind.bind import bind
 from tests.sql.queries import World, world
 from tests.sql.test_relations import check
 from tests.sql.written import FUZZ

@@ -7,9 +7,9 @@ import sqlite3
 from collections import Counter
 from random import Random
 
+from headwater.dialects.bind import bind
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.plan.planner import Planned, effective_sql, plan, template_from_sql
-from headwater.sql.bind.bind import bind
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks
 from tests.sql.test_relations import uncertain

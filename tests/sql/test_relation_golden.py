@@ -10,10 +10,10 @@ from collections import Counter
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.dialects.sqlite.render import SQLITE_TEXT
 from headwater.plan.derived import written
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.relation_text import tree
 from tests.sql.evaluator import rows_of
 from tests.sql.test_golden import SCRIPT, TABLES, blocks, settled

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.value import Row
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.query import Query
 from headwater.sql.ir.relation import Group, Relation, Top, inputs_of
 from tests.sql.evaluator import rows_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from headwater.dialects.bind import bind, bind_parsed
 from headwater.dialects.registry import Tables, dialect_of
 from headwater.model.schema import Table
 from headwater.plan.derived import OverRelation, filled, marks_of, unmarked
@@ -12,7 +13,6 @@ from headwater.plan.fingerprint import instance_id
 from headwater.plan.lift import Lifted, lift
 from headwater.plan.one_table import OneTable, effective_select, one_table, writer_of
 from headwater.plan.template import Instance, Template
-from headwater.sql.bind.bind import bind, bind_parsed
 from headwater.sql.ir.query import Query
 from headwater.sql.syntax.parameters import Given
 from headwater.sql.syntax.parse import parse

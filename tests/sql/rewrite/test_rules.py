@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.dialects.sqlite.render import SQLITE_TEXT
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.expr import Expr
 from headwater.sql.ir.query import Query
 from headwater.sql.ir.relation import Filter, Relation

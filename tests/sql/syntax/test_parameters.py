@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from headwater.dialects.bind import bind
 from headwater.model.errors import SqlError
 from headwater.model.value import Value
 from headwater.plan.planner import effective_sql, plan, template_from_sql
-from headwater.sql.bind.bind import bind
 from headwater.sql.ir.expr import Const
 from tests.sql.test_golden import SCRIPT, TABLES
 from tests.sql.written import TABLE, filled

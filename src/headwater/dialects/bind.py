@@ -1,4 +1,4 @@
-"""From text to a bound query: parsed, parameters put in, every name resolved, every expression typed.
+"""From text to a bound query in the dialect of its tables: parsed, parameters put in, names resolved, everything typed.
 
 Never plans, never touches data.
 """
