@@ -242,7 +242,7 @@ def test_a_slot_that_the_server_takes_away(tmp_path: Path, monkeypatch: pytest.M
             resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
             with here.server.pipeline.capture.lock:  # nothing is taken over
                 _overtake(server.url())
-            resynced.once(server.url(), "overtaken")
+            resynced.once(server.url(), "invalidated by a limit")
     finally:
         server.remove()
 
@@ -352,7 +352,7 @@ def test_a_transaction_that_is_larger_than_the_limit(url: str, tmp_path: Path, m
     with place("embedded", tmp_path, url=url) as here:
         resynced = Resynced.of(here.db.query(SQL, live=True), monkeypatch)
         _written(url, "INSERT INTO orders (total) SELECT n FROM generate_series(1, 5000) n")
-        resynced.once(url, "larger than the 50,000 bytes")
+        resynced.once(url, "larger than the limit of 50,000 bytes")
 
 
 def test_a_table_that_is_gone_when_it_shall_begin_anew(url: str, tmp_path: Path) -> None:
