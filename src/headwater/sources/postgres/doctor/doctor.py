@@ -1,4 +1,4 @@
-"""Is this PostgreSQL ready to be live? The checks of `server_checks` and `table_checks`, in the order in which they
+"""Is this PostgreSQL ready to be live? The checks of `server` and `tables`, in the order in which they
 matter.
 
 It reads catalogs and settings, no row of the user's; what it changes it was told to, statement by statement.
