@@ -1,6 +1,7 @@
-"""Whether changes reach subscribers, and if not, why not: decided here alone, for live results, `/health` and `status`.
+"""Whether changes reach subscribers, and if not, why: the one source for live results, `/health` and `status`.
 
-A thread looks several times a heartbeat and tells every session when the answer has changed. A quiet database is well.
+A thread checks several times per heartbeat and tells every session when that changed. A database without changes is
+healthy.
 """
 
 from __future__ import annotations

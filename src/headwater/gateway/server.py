@@ -1,4 +1,4 @@
-"""A server: one source made live, the pipeline and the hub over it. Gateways and embedded databases stand on it."""
+"""A server: one source, its pipeline and its hub. Gateways and embedded databases are built on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline is doing, for the page, for `GET /v1/status` and for `Database.status()`. It only looks."""
+"""The state of the pipeline, for the page, for `GET /v1/status` and for `Database.status()`. It changes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What was logged and is not delivered yet: how long it has been waiting. A list of times; it waits for nobody.
+"""How long changes that were logged have been waiting for delivery. It only keeps times.
 
-By log offset: a position may be reached with no record. Of what an earlier life logged, only the last time is known.
+They are kept by log offset, because a position may be reached without a record. For records of an earlier run of the
+server only the last time is known.
 """
 
 from __future__ import annotations

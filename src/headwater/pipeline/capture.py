@@ -1,6 +1,6 @@
-"""The capture thread: what the source reports goes into the log, coalesced, in frames of whole transactions.
+"""The capture thread: logs what the source reports, coalesced, in frames of whole transactions.
 
-It appends only positions past the last one it logged, so what a source sends again vanishes.
+It logs only positions past the last one that it logged, so a repeated transaction has no effect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pipeline of one source: capture, log, activation of templates, subscriptions as records, and the runner.
 
-It answers nobody: what subscribers see is read from the diff partitions by the gateway's hub.
+It returns no results: the hub of the gateway reads them from the diff partitions.
 """
 
 from __future__ import annotations

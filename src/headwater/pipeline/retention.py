@@ -1,6 +1,6 @@
-"""What is no longer needed goes: log segments that every cell is past, hydration files, the source's own changes.
+"""Deletes what is no longer needed: log segments that every cell is past, hydration files, changes kept by the source.
 
-It only ever deletes what no manifest, no activation under way and no resuming client can ask for.
+It never deletes what a manifest, an activation in progress or a resuming client may need.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Subscriptions as records of the log: a window begins when one is logged, and ends when its end is.
+"""Subscriptions as records of the log: a window begins with one record and ends with another.
 
-It answers nobody: results come out of the cells.
+It returns no results: these come from the cells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Templates that end: nobody has been subscribed to them for long, they were lost, or a cell cannot get past them.
+"""The end of templates: without subscribers for long, lost, or expelled from a cell.
 
-A template is forgotten in the catalog before its end is logged: to read rows that the cells still have is no harm, to
-count on rows that they have not would be.
+A template is removed from the catalog before its end is logged: reading rows again that the cells still have does no
+harm, relying on rows that they no longer have would.
 """
 
 from __future__ import annotations

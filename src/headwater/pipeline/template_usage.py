@@ -1,7 +1,7 @@
-"""Who needs which template: the instances that somebody is subscribed to, and since when a template has had none.
+"""Which instances of a template have subscribers, and since when a template has had none.
 
-It decides nothing: the pipeline asks which templates may go, and says so in the log. Whoever does both holds `lock`, so
-that nobody begins in between.
+It decides nothing: the pipeline asks which templates are idle, and logs their end. It holds `lock` for both, so that no
+subscription begins in between.
 """
 
 from __future__ import annotations

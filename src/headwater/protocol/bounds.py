@@ -1,4 +1,4 @@
-"""What a message of a client may carry: the sizes of ids, SQL and parameters. It counts them, and reads none."""
+"""The limits of a client's message: sizes of ids, SQL and parameters. It counts bytes, and interprets none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made only at the edge: a diff whose whole effect is a few rows exchanging places becomes a swap of those places."""
+"""Turns a diff that only exchanges the places of a few rows into a swap of those places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alignment: a session is handed what all of its cells have passed, in commit order, and then the position (law 8).
+"""Alignment: a session gets what all of its cells have passed, in commit order, and then the position (law 8).
 
 Every method is called under the hub's lock.
 """

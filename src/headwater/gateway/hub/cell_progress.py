@@ -1,4 +1,4 @@
-"""How far each cell is, as its diffs tell, and how far several cells are together. It reads no record itself."""
+"""The progress of each cell, as its diffs tell, and of several cells together. It reads no record itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlines: keys that are due at some time, found without looking at the others. It reads no clock."""
+"""Deadlines: finds the keys that are due without looking at the others. It reads no clock."""
 
 from __future__ import annotations
 

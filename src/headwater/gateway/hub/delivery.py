@@ -1,7 +1,7 @@
-"""What cells say of a window becomes what its subscribers are told: emissions, errors, a resync, an end.
+"""Turns what cells emit for a window into messages to its subscribers: emissions, errors, a resync, an end.
 
-It puts that into the inboxes of sessions; when it goes out is for the alignment to say. Every method is called under
-the hub's lock.
+It puts them into the inboxes of sessions; the alignment decides when they are sent. Every method is called under the
+hub's lock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The hub's thread: reads what every cell appends to its diffs, and after each round lets the sessions move.
+"""The hub's thread: reads what every cell appends to its diffs, then lets the sessions advance.
 
-Diffs that cannot be read are made up for by snapshots. It holds the hub's lock for as long as a round takes.
+Diffs that cannot be read are replaced by snapshots. It holds the hub's lock during a round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What clients resume from: the last emissions of every window, within one budget for all of them.
+"""The history that clients resume from: the last emissions of every window, within one budget for all of them.
 
-Forgetting costs a client that comes back a fresh result, never a row. What emissions weigh is an estimate.
+A client that needs a forgotten emission gets a fresh result; no row is lost. The size of an emission is an estimate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Large results that nobody has yet are read by another thread: who subscribes waits for them, and nobody else."""
+"""Reads large first results in another thread, so that only their own subscribers wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open sessions, and those of them that must be looked at in the next round: a quiet one costs nothing (law 10).
+"""The open sessions, and which of them to look at in the next round: an idle session costs nothing (law 10).
 
 Every method is called under the hub's lock.
 """

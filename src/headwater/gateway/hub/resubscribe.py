@@ -1,6 +1,6 @@
-"""Windows that must begin anew, because changes at the source were lost: asked for again, by a thread of its own.
+"""Restarts windows whose changes were lost at the source, in a thread of its own.
 
-It asks on and on while the source cannot be reached. What the source refuses, it refuses; it holds no window itself.
+It retries while the source cannot be reached. It holds no window itself.
 """
 
 from __future__ import annotations

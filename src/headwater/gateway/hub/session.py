@@ -1,6 +1,6 @@
-"""A session as the hub keeps it: who is subscribed to what, what waits to be handed over, and how far it has heard.
+"""A session of the hub: its subscriptions, what waits to be delivered, and the position it was told.
 
-These are values; the hub alone changes them, under its lock.
+These are values; only the hub changes them, under its lock.
 """
 
 from __future__ import annotations

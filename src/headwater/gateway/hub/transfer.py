@@ -1,6 +1,6 @@
-"""Subscribers of a window that was lost move to the window that their query comes to now, planned anew.
+"""Moves the subscribers of a lost window to the window of their query as it is planned now.
 
-Called by the thread that subscribes again, without the hub's lock: it is taken here.
+The thread that resubscribes calls it without the hub's lock, which is taken here.
 """
 
 from __future__ import annotations

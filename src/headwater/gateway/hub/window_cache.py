@@ -1,6 +1,6 @@
-"""A window as the gateway keeps it: a cache of one instance's result, and enough history to let a client resume.
+"""A window in the gateway: a cache of the result of one instance, and the history that clients resume from.
 
-It has no operator of its own: the cell computes, `apply` folds. Losing a window costs a snapshot, never a row.
+It computes nothing: the cell does, `apply` folds. Losing a window costs a snapshot, never a row.
 """
 
 from __future__ import annotations

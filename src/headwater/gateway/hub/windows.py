@@ -1,4 +1,4 @@
-"""The windows that the hub holds, who is subscribed to each, and which have no subscriber left.
+"""The windows of the hub, the subscribers of each, and the windows that have no subscriber left.
 
 Every method is called under the hub's lock.
 """

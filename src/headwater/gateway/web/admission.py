@@ -1,5 +1,6 @@
-"""The ASGI layer in front of every route and of the WebSocket. It refuses foreign hosts and origins (`origins.py`
-decides), and puts the headers on every answer that tell a browser what it may do with it. It never reads a body."""
+"""The ASGI middleware in front of every route and of the WebSocket. It refuses foreign hosts and origins (as
+`origins.py` decides) and adds the security headers to every response. It never reads a body.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ASGI application: the WebSocket, a few looks at the pipeline, and the page."""
+"""The ASGI application: its routes, its static files and its middleware."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Calls that are made together: what comes while a batch is under way is in the next one. It knows nothing of what is
-called."""
+"""Batches calls: items that arrive while a batch runs are in the next one."""
 
 from __future__ import annotations
 

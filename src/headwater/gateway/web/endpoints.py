@@ -1,4 +1,4 @@
-"""The HTTP and WebSocket endpoints of a gateway: what each answers. None of them knows its own address."""
+"""The HTTP and WebSocket endpoints of a gateway."""
 
 from __future__ import annotations
 

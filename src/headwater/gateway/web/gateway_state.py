@@ -1,4 +1,4 @@
-"""What all sockets of a gateway have in common. It belongs to the thread of the event loop."""
+"""The state that all sockets of a gateway share. It belongs to the thread of the event loop."""
 
 from __future__ import annotations
 

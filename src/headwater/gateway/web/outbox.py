@@ -1,4 +1,4 @@
-"""What is on its way to one socket: messages in order, bounded in bytes, and encoded bodies that sockets share.
+"""The messages on their way to one socket: in order, limited in bytes; and the encoded bodies that sockets share.
 
 Any thread fills it, the event loop empties it. It sends nothing itself.
 """

@@ -1,4 +1,4 @@
-"""Runs the ASGI application on loopback or beyond, and says when it is up."""
+"""Runs the ASGI application with uvicorn on a loopback address."""
 
 from __future__ import annotations
 

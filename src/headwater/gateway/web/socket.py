@@ -1,4 +1,4 @@
-"""One WebSocket: the shell around `ServerSession`. It moves bytes; what they mean is decided elsewhere.
+"""One WebSocket: the I/O around `ServerSession`, which decides what messages mean.
 
 The hub's thread puts messages into the outbox; a task on the event loop sends them. A socket that reads too slowly is
 resynced, then closed; it never delays another.

@@ -1,4 +1,4 @@
-"""What the hub tells one session, as messages in the outbox of its socket. It sends nothing itself."""
+"""The hub's sink of one socket: turns what the hub tells a session into messages in the outbox. It sends nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Subscribe messages of several sockets, planned and logged together: one write to the log, not one each.
+"""Plans and logs the subscribe messages of several sockets together: one write to the log instead of one per message.
 
-Called on a thread, never on the event loop's.
+It is called on a thread, never on that of the event loop.
 """
 
 from __future__ import annotations

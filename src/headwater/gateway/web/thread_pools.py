@@ -1,4 +1,4 @@
-"""Threads for what would hold up the event loop. It knows nothing of what is called."""
+"""Thread pools for calls that would block the event loop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Activation: a template becomes known to the cells, with the rows that its tables have; once.
+"""Activation: reads the rows of a new template's tables and logs the template, so that every cell computes it.
 
-It runs in the thread of whoever subscribes, while the capture and the cells go on.
+It runs in the thread of the subscriber; capture and cells continue meanwhile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the process beside the cells runs: it builds a template's state from the rows that were read, into files.
+"""The worker process that builds the state of a template from the rows that were read.
 
-The order lies in the directory; the files go there, and at last what was built, or why it is too much. The process
-appends nothing to the log.
+Its directory holds the order; it writes the state files there, then either the list of them or the reason why the
+template exceeds a limit. It appends nothing to the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables that are captured: each once, registered in the catalog and in the log before anybody counts on it."""
+"""Captured tables: each is captured once, and registered in the catalog and in the log before it is used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Hydration: a table's rows at one source position, put into files, and what the log holds since.
+"""Hydration: the rows of a table at one source position, written to files, and the changes logged since.
 
-A batch may carry a `diff` column: −1 takes a row away that an earlier batch has. Nothing here appends to the log.
+A batch may carry a `diff` column: −1 removes a row of an earlier batch. This module appends nothing to the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose turn it is: one activation at a time for each table or relation, those of others beside it. Reads no clock."""
+"""A lock per table or relation: one activation at a time for each, several for different ones. It reads no clock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A template by itself, beside its cell: begun with the rows that were read, taken along the log, put on disk.
+"""The state of one template, built outside of its cell: from the rows that were read, then from the log, saved to disk.
 
-It is what the cell would have made of the same records. It emits nothing: nobody is subscribed to it here.
+It equals what the cell would compute from the same records. It emits nothing, because it has no subscribers.
 """
 
 from __future__ import annotations

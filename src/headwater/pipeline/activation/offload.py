@@ -1,8 +1,7 @@
-"""Work beside the cells: many rows are read, and what is made of them is built, by processes of their own, while the
-server and its cells go on.
+"""Runs worker processes that read large tables and build the state of large templates, so that the server need not.
 
-It only spares them work: where such a process fails, or takes too long, they do it themselves, to the same effect. But
-what would be too much for them is refused.
+If such a process fails or takes too long, the server and its cells do the work themselves, with the same result; work
+over their limits is refused.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What a process beside the server runs to read large tables: rows come as Python's values, and to make thousands of
-them there would keep its threads waiting. The files go where the order lies. It appends nothing to the log.
+"""The worker process that reads large tables. Creating their Python values in the server would block its threads.
+
+It writes the files to the directory of its order, and appends nothing to the log.
 """
 
 from __future__ import annotations

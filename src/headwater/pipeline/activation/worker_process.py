@@ -1,6 +1,6 @@
-"""A process that works for the server for a while: how it begins, and that it ends when the server does.
+"""The entry point of worker processes. A worker exits when the server does.
 
-It runs with a lower priority, for cells come first, and on one core.
+It runs with a lower priority than cells, and on one core.
 """
 
 from __future__ import annotations

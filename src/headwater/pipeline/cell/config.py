@@ -1,4 +1,4 @@
-"""What a cell is told when it is made."""
+"""The configuration of a cell."""
 
 from __future__ import annotations
 

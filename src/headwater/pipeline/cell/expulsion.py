@@ -1,8 +1,8 @@
-"""What a cell cannot get past: after a few failures at one place of the log, whoever failed there is expelled.
+"""Expulsion: a query at which a cell fails repeatedly ends, so that the cell can continue with all others.
 
-A cell that raises is made anew and reads the same records again. If it fails again at the same place for the same
-table, relation or template, that is no accident: a record in the log ends what is kept of it in this cell, with the
-reason, and the cell goes on for everybody else. The count lies in a file: a Spark task does not know the one before it.
+A cell that raises is restarted and reads the same records again. If it fails again at the same place of the log for the
+same table, relation or template, a record in the log ends that in this cell, with the reason. Failures are counted in a
+file, because a Spark task knows nothing of the task before it.
 """
 
 from __future__ import annotations

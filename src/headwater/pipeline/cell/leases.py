@@ -1,6 +1,6 @@
-"""Leases: to which boot each window of a cell belongs. One that no later boot takes up again ends.
+"""Leases: the boot that each window of a cell belongs to. A window that no later boot claims ends.
 
-On disk they are a changelog: a manifest writes those that changed. It never ends a window itself.
+On disk they are a changelog: a manifest writes those that changed. This module never ends a window itself.
 """
 
 from __future__ import annotations

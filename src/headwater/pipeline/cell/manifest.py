@@ -1,6 +1,6 @@
-"""A cell's manifest: the log offset its state stands for, and the state. Two are kept; the newest that reads counts.
+"""The manifest of a cell: its state, and the log offset of that state. Two are kept; the newest readable one counts.
 
-Each is a checked file: one that is not as it was written is passed over, and said so.
+Each has a checksum: a damaged manifest is skipped, and logged.
 """
 
 from __future__ import annotations

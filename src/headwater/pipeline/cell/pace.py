@@ -1,6 +1,6 @@
-"""How much a cell takes in one step: little at first, more while steps are quick, less when one took too long.
+"""How many records a cell takes in one step: few at first, more while steps are fast, fewer after a slow one.
 
-What is emitted does not depend on it (law 13): it decides only how soon a part of a backlog comes out.
+It does not change what is emitted (law 13), only how soon a part of a backlog is emitted.
 """
 
 from __future__ import annotations

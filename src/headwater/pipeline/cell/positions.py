@@ -1,4 +1,4 @@
-"""The positions of the source that what a step emits is right for. It lasts for one step, but for the last position."""
+"""The source positions of what a step emits. All but the last position are forgotten after the step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the pipeline has done so far and need not do again: captured tables, arranged keys, active templates, boots.
+"""The catalog: captured tables, arranged keys, active templates and boots, so that their work is not repeated.
 
-It only spares work: losing it costs a hydration, never a row. The log holds the truth.
+Losing it costs a hydration, never a row: the log is the only truth.
 """
 
 from __future__ import annotations

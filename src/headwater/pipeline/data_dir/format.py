@@ -1,4 +1,4 @@
-"""Which form the files of a data directory have. It grows whenever an older Headwater's files could be read wrongly."""
+"""The format version of a data directory. It increases whenever files of an older version could be misread."""
 
 from __future__ import annotations
 

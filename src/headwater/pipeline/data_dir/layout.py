@@ -1,6 +1,6 @@
-"""Where things lie in a data directory. It opens nothing but the lock that keeps a second server out.
+"""The paths in a data directory, and the lock that keeps a second server out. It opens no other file.
 
-All of it is made of the source's rows, and can be made of them again: so it may be cleared.
+Everything in it can be rebuilt from the rows of the source, so it may be cleared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a killed run leaves in a data directory that no later one reads: removed at the next start.
+"""Removes the files that a killed run left in a data directory and that no later run reads.
 
-Called by whoever holds the directory's lock, before anything runs. It never removes what the log or a manifest names.
+The caller holds the lock of the directory, before anything runs. Files that the log or a manifest names are kept.
 """
 
 from __future__ import annotations

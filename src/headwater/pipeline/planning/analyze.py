@@ -1,6 +1,6 @@
-"""EXPLAIN with figures: the query run once by our own engine over the rows the source has now, in memory of its own.
+"""EXPLAIN ANALYZE: runs the query once in our own engine, in memory, over the rows that the source has now.
 
-It reads every row of the tables the query reads: for a look, not for a dashboard.
+It reads every row of the tables of the query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Queries planned before: the same text with other values needs no parsing where the values only fill in parameters.
+"""The plan cache: a known text with other values needs no parsing where the values only fill in parameters.
 
-Whether they do is found out, not assumed: the text is planned once more with values that occur nowhere else. Where each
-of them comes out as a value, limit or offset of the instance, and nothing else differs, values can be put in directly.
+Whether they do is tested, not assumed: the text is planned once more with values that occur nowhere else. If each of
+them appears as a value, limit or offset of the instance, and nothing else differs, values can be filled in directly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quarantine: what went over budget is refused for a while, before it costs anything again."""
+"""Quarantine: a query that exceeded its budget is refused for a while, before it costs anything again."""
 
 from __future__ import annotations
 

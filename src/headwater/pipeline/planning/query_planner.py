@@ -1,6 +1,6 @@
-"""From the text of a query to a plan, with the tables as they are now; and what the source is asked, where it answers.
+"""Plans a query with the tables as they are now; for a query that the source answers, also what to ask it.
 
-It starts nothing: a plan becomes live when it is subscribed to.
+It starts nothing: a plan becomes live when a client subscribes to it.
 """
 
 from __future__ import annotations

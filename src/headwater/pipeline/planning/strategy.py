@@ -1,4 +1,4 @@
-"""From SQL to a plan with any source: ours where we can keep the query current, else the source's answers."""
+"""Chooses the strategy of a query: incremental where possible, else selective, else requery."""
 
 from __future__ import annotations
 

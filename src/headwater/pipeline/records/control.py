@@ -1,4 +1,4 @@
-"""What the control records of the log say. Frames have a format of their own; everything else is one of these."""
+"""The control records of the log: every record but a frame is one of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames that wait for their step, and the parts of a large transaction that wait for the last one. Steps nothing."""
+"""Frames that wait for their step, and parts of a large transaction that wait for its last part. Computes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The record of a diff partition: what a cell emitted between two log offsets, and how it is doing.
+"""The record of a diff partition: what a cell emitted between two log offsets, and its progress.
 
-A cell appends one a step, also when nothing changed: that is its progress.
+A cell appends one per step, also when nothing changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a data directory can be gone on from: what its cells must read is there, and as it was written.
+"""Checks that the cells can continue from a data directory: every file that they need exists and is undamaged.
 
-All of it was made of the source's rows, and can be made of them again; so what is damaged beyond an older manifest is
-told here, before anybody counts on it, as `Corrupt`. It alters nothing.
+All of it can be rebuilt from the rows of the source, so damage that no older manifest covers raises `Corrupt` here,
+before the data is used. It changes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Opens the log and the catalog of a data directory, where the cells can go on from them; else makes them anew.
+"""Opens the log and the catalog of a data directory. If they are damaged, it clears the directory and starts again.
 
-All of it was made of the rows of the source, and can be made of them again: what is damaged is never counted on.
+Everything in it can be rebuilt from the rows of the source, so damaged data is never used.
 """
 
 from __future__ import annotations

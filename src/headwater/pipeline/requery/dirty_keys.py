@@ -1,4 +1,4 @@
-"""What has changed since a window was last answered, as what to ask the source for. Bounded; it never asks itself."""
+"""The keys that changed since a window was last answered, as values to query the source for. It is bounded."""
 
 from __future__ import annotations
 

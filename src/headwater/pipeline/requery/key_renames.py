@@ -1,6 +1,6 @@
-"""The keys that rows of tables were given since a window was last answered. Bounded; it never asks for anything.
+"""The keys that changed from one value to another since a window was last answered. Their number is bounded.
 
-It says which row is which, and no more: what it forgets is told as a row that left and one that came.
+They only tell which row is which: a forgotten rename is emitted as a deleted row and an inserted one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Windows that the source is to be asked for, in a fair order: clients take turns, and so do the windows of one client.
+"""The queue of windows to query the source for. Clients take turns, and so do the windows of one client.
 
-Some lanes are for questions that are known to be slow, so that these never hold up the others; and no client has all
-lanes of a kind. It knows windows and clients by numbers, asks nothing and reads no clock. Not safe for several threads.
+Some lanes are reserved for slow queries, so that these never block the others; no client can use all lanes of a kind.
+It identifies windows and clients by numbers, and reads no clock. Not safe for several threads.
 """
 
 from __future__ import annotations

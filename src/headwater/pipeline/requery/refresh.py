@@ -1,8 +1,8 @@
-"""Asks the source for windows again, whole or for what changed, and logs the answers.
+"""Queries the source for windows again, for all rows or for the changed keys, and logs the answers.
 
-The source answers at its now, so an answer is logged once the log has reached the position it was given at. A window
-whose rows have keys is asked for those that changed: at a moment of the source that is held until the log has reached
-it, so that no change is left out.
+The source answers as of now, so an answer is logged when the log has reached its position. A window whose rows have
+keys is queried for the keys that changed, in a snapshot that stays open until the log has reached it, so that no change
+is missed.
 """
 
 from __future__ import annotations

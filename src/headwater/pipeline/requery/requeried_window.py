@@ -1,4 +1,4 @@
-"""A window that the source answers: what is known of its last answer, and what has changed since. It asks nothing."""
+"""A window that the source answers: its last answer, and what has changed since. It queries nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Asks the source again: for every window it answers, when something it reads has changed. Answers enter the log.
+"""Queries the source again for each window that it answers, when something that the query reads has changed.
 
-One question is outstanding per window and covers all that became dirty since. Several lanes ask at once. A question
-that is not answered within a moment goes on in a lane for slow ones, until the limit; then its window ends. One that no
-client wants any more is cancelled.
+A window has at most one query running, which covers all changes until then. Several lanes run at once. A query that
+takes longer than a second moves to a lane for slow ones; one that exceeds its limit ends its window; one that no client
+waits for is cancelled.
 """
 
 from __future__ import annotations

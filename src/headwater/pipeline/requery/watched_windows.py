@@ -1,6 +1,6 @@
-"""The windows that the source answers: which of them are due to be asked for, and through which position each is right.
+"""The windows that the source answers: which are due to be queried, and the position up to which each is right.
 
-It asks nothing itself. Safe to use from several threads.
+It queries nothing itself. Safe for several threads.
 """
 
 from __future__ import annotations

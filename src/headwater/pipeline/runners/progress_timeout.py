@@ -1,4 +1,4 @@
-"""How long to wait for something slow: as long as it gets on, whatever that takes. It reads no clock of its own."""
+"""A timeout that expires only when nothing progresses. It reads no clock."""
 
 from __future__ import annotations
 

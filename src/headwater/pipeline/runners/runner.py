@@ -1,4 +1,4 @@
-"""What a runner is: something that keeps every cell of the grid going, on threads or on Spark."""
+"""The interface of a runner: it keeps every cell of the grid running, on threads or on Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""uvicorn's HTTP and WebSocket protocols with bounds: connections of an address, time for a request or a message to be
-whole, pings and fragments. They close what exceeds them; what a message means is not theirs to know."""
+"""uvicorn's HTTP and WebSocket protocols with limits: connections per address, time for a request or a message to be
+complete, pings and fragments. They close what exceeds a limit, and never interpret a message.
+"""
 
 from __future__ import annotations
 

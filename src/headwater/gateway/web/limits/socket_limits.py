@@ -1,5 +1,6 @@
-"""What one socket may use: messages at a rate, subscriptions that the database is asked for, and time in silence. It is
-handed the time, and closes nothing itself."""
+"""The limits of one socket: messages per second, subscriptions that query the database again, and idle time. It is
+given the time, and closes nothing itself.
+"""
 
 from __future__ import annotations
 

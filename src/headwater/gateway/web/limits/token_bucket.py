@@ -1,4 +1,4 @@
-"""A rate that may be exceeded for a moment: a token bucket. It is handed the time, and reads no clock."""
+"""A token bucket: a rate that may be exceeded briefly. It is given the time, and reads no clock."""
 
 from __future__ import annotations
 

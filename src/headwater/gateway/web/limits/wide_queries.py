@@ -1,7 +1,7 @@
-"""A share, for each address, of new queries with very many columns. To set one up keeps a cell from its other windows
-for about as long as it is wide; so who has asked for much waits, and everybody else does not.
+"""A rate limit, per address, for new queries with very many columns. Setting one up delays the other windows of its
+cell in proportion to its width; so a client that asks for many of them waits, and no other client does.
 
-What is known already, whoever asked for it first, is free. Belongs to the thread of the event loop.
+A query that is already known costs nothing. It belongs to the thread of the event loop.
 """
 
 from __future__ import annotations

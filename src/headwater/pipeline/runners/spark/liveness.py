@@ -1,6 +1,6 @@
-"""The pulse of a streaming query: whether it runs, and when its JVM last said so. It decides nothing.
+"""Whether a streaming query runs, and when its JVM last responded. It decides nothing.
 
-Calls to a JVM that is stopped never return, so they are made by threads of their own, that nobody waits for.
+Calls to a stopped JVM never return, so they are made by threads that are never joined.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Spark session: found or made, with the settings that cells want, and quiet; made anew when its JVM has ended.
+"""The Spark session: an existing one, or a new one with the settings that cells need; replaced when its JVM has ended.
 
 Cells hold their slots for minutes, so the local master has four slots more than cells, and retries tasks. A session
-that somebody else made is used as it is, and never replaced.
+that the application created is used as it is, and never replaced.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a Spark task runs: its cell, until the epoch's time is up or an end record says so.
+"""The code of a Spark task: it runs its cell until the epoch is over or an end record is read.
 
-A worker keeps its cell between epochs; whoever took the cell over in between has fenced it, and then it is made anew.
+A worker keeps its cell between epochs; if another attempt took the cell over meanwhile, the cell is loaded again.
 """
 
 from __future__ import annotations
