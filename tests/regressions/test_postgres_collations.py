@@ -41,6 +41,6 @@ def test_by_bytes_it_is_where_all_of_it_is_of_the_collation_c(made: str) -> None
 
 def test_rows_of_a_set_are_not_told_apart_by_an_order_that_only_the_server_knows() -> None:
     """The template's text, `ORDER BY 2, 1`, could not be bound again: to subscribe was an error."""
-    with pytest.raises(UnsupportedQuery, match="only the origin knows"):
+    with pytest.raises(UnsupportedQuery, match="only the source knows"):
         bind("SELECT DISTINCT t, c FROM v ORDER BY c", [_TABLE])
     bind("SELECT DISTINCT t, c FROM v", [_TABLE])

@@ -78,7 +78,7 @@ def test_an_order_among_groups_of_a_subquery_is_not_ours(end: str) -> None:
 
 @pytest.mark.parametrize("sql", ["SELECT DISTINCT c FROM p LIMIT 2", "SELECT c FROM p UNION SELECT s FROM p LIMIT 2"])
 def test_a_frame_of_a_set_is_not_ours_where_only_postgres_knows_the_order(sql: str) -> None:
-    with pytest.raises(UnsupportedQuery, match="only the origin knows"):
+    with pytest.raises(UnsupportedQuery, match="only the source knows"):
         plan(sql, [P])
 
 

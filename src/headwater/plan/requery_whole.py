@@ -1,6 +1,6 @@
-"""The floor under everything: any query the origin can run, asked again whenever something it reads has changed.
+"""The floor under everything: any query the source can run, asked again whenever something it reads has changed.
 
-What it reads is the origin's word. Whatever depends on more than the tables is refused: it would never be current.
+What it reads is the source's word. Whatever depends on more than the tables is refused: it would never be current.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headwater.plan.template import Instance, Template
 from headwater.sql.ir.expr import Const, OrderKey, Output
 
 _HOW = {
-    REQUERY: "the origin is asked again, and its answer compared with the one before",
-    SELECTIVE: "the origin is asked again for the rows that a change may have made",
+    REQUERY: "the source is asked again, and its answer compared with the one before",
+    SELECTIVE: "the source is asked again for the rows that a change may have made",
 }
 
 
@@ -51,22 +51,22 @@ class Requeried:
 
     @property
     def asked(self) -> str:
-        """What the origin is asked for the whole of it."""
+        """What the source is asked for the whole of it."""
         return self.sql if self.selection is None else self.selection.whole
 
     @property
     def effective(self) -> str:
-        """The query as it is answered. Ties of one that is asked for the whole fall as the origin lets them fall."""
+        """The query as it is answered. Ties of one that is asked for the whole fall as the source lets them fall."""
         return self.sql if self.selection is None else self.selection.effective
 
     @property
     def params(self) -> Any:
-        """As the origin's driver takes them: by name, or in order."""
+        """As the source's driver takes them: by name, or in order."""
         return dict(zip(self.keywords, self.values, strict=True)) if self.keywords else self.values
 
 
 def planned_requery(query: Requeried) -> Planned:
-    """As everyone else knows a plan. Its one order key stands for the order the origin gave."""
+    """As everyone else knows a plan. Its one order key stands for the order the source gave."""
     given = (OrderKey(Const(0, Type.INTEGER)),) if query.ordered else ()
     outputs = tuple(Output(name, Const(None, Type.ANY)) for name in query.names)
     template = Template(query.template, query.sql, "", (), None, outputs, given, False)

@@ -105,7 +105,7 @@ def result_terms(
         if isinstance(bound.expr, Const):
             continue
         if not dialect.order.is_same(bound):
-            raise refuse(f"telling rows apart by {name}, whose order only the origin knows", "order by nothing")
+            raise refuse(f"telling rows apart by {name}, whose order only the source knows", "order by nothing")
         if bound.expr.type is Type.ANY:
             raise refuse(f"ordering by {name}, which holds values of several types", "CAST it to one type")
         collation = bound.collating.name or "BINARY"

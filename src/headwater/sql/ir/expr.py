@@ -1,6 +1,6 @@
 """Bound, typed expressions: what `bind` makes and the engine evaluates. Values only; no parsing, no evaluation here.
 
-Types follow the origin's rules. In SQLite truth is INTEGER 1, 0 or NULL, and `Type.ANY` means that only the row tells.
+Types follow the source's rules. In SQLite truth is INTEGER 1, 0 or NULL, and `Type.ANY` means that only the row tells.
 """
 
 from __future__ import annotations

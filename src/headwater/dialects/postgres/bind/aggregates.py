@@ -82,7 +82,7 @@ class PostgresAggregates:
         if found is not None:
             return found
         raise scope.refusal(
-            f"the aggregate {name}({display_name(kind)}) is not supported yet", span(node), "the origin computes it"
+            f"the aggregate {name}({display_name(kind)}) is not supported yet", span(node), "the source computes it"
         )
 
 

@@ -70,7 +70,7 @@ def _function(scope: Scope, node: exp.Anonymous, args: Sequence[Expr]) -> Expr:
             fitted = tuple(_fitted(scope, arg, kind, span(node)) for arg, kind in pairs)
             return Call(signature.name, fitted, type_of_kind(PostgresKind(signature.gives)))
     told = ", ".join(kind_of(arg).title for arg in args)
-    raise scope.refusal(f"the function {node.name}({told}) is not supported yet", span(node), "the origin computes it")
+    raise scope.refusal(f"the function {node.name}({told}) is not supported yet", span(node), "the source computes it")
 
 
 def _fitted(scope: Scope, arg: Expr, taken: str, at: Span | None) -> Expr:

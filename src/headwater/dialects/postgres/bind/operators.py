@@ -152,7 +152,7 @@ def computed(scope: Scope, sign: str, left: Expr, right: Expr, at: Span | None) 
         kind = FLOAT8 if FLOAT8 in kinds else NUMERIC
     else:
         told = " and ".join(sorted(kind.title for kind in kinds)) or "two literals"
-        raise scope.refusal(f"{sign} of {told} is not supported yet", at, "the origin computes it")
+        raise scope.refusal(f"{sign} of {told} is not supported yet", at, "the source computes it")
     args = tuple(coerced(scope, side, kind, at) for side in (left, right))
     return Call(f"{kind.base} {sign}", args, type_of_kind(kind))
 

@@ -1,6 +1,6 @@
 """The functions of PostgreSQL whose results we know exactly: what they take, what they give. Values only.
 
-`text!` is text under the collation C: elsewhere letters have their case by rules of the origin's own. What depends on
+`text!` is text under the collation C: elsewhere letters have their case by rules of the source's own. What depends on
 the machine's mathematics (`sin`, `power`, …) is not here. A kind of `UNITS` is a constant: one of these words. So is a
 `format` of moments, where we know what it means.
 """

@@ -1,6 +1,6 @@
 """Expressions evaluated by SQLite itself, in memory: exact by construction, and the fastest way for a few rows.
 
-The rows go into a scratch table whose columns have the origin's affinity and collation; the rendered expressions are
+The rows go into a scratch table whose columns have the source's affinity and collation; the rendered expressions are
 selected from it. It never opens a file and keeps no row between two calls.
 """
 
