@@ -52,7 +52,7 @@ class Derived:
     """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept: somebody else
     has them.
 
-    `failed` are the rows now for which the origin would raise: who asks for what they may hold has no right answer.
+    `failed` are the rows now for which the source would raise: who asks for what they may hold has no right answer.
     `failures` are the transactions of the last step at which that changed.
     """
 

@@ -1,6 +1,6 @@
-"""Failures: rows that the origin would raise an error for, what is known of them, and when they come and go.
+"""Failures: rows that the source would raise an error for, what is known of them, and when they come and go.
 
-While such a row is there, whoever asks for values that it may have has no right answer, as the origin has none. It
+While such a row is there, whoever asks for values that it may have has no right answer, as the source has none. It
 never says who asks: that is `engine/windows/affected_groups.py`.
 """
 

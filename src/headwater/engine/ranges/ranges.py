@@ -83,7 +83,7 @@ class Wanted:
 
 
 def _is_plain(rows: pa.RecordBatch, table: Table, name: str) -> bool:
-    """Whether Arrow compares as the origin does: of NaN only the encodings know where it stands."""
+    """Whether Arrow compares as the source does: of NaN only the encodings know where it stands."""
     type = table.column(name).type
     return type in _PLAIN and (type is not Type.REAL or not pc.any(pc.is_nan(rows.column(table.index(name)))).as_py())
 

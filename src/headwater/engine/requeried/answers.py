@@ -1,4 +1,4 @@
-"""Windows that the origin answers: each answer is compared with the one before, and the difference is emitted.
+"""Windows that the source answers: each answer is compared with the one before, and the difference is emitted.
 
 A row is known by its values and by how many equal ones stand before it, or by its keys, where these are answered too
 (`keyed`). It never asks anything: answers are handed in.
@@ -91,7 +91,7 @@ class Answers:
         parts: Sequence[Part] | None = None,
         renamed: Renamed = (),
     ) -> None:
-        """The result as the origin gave it: the whole, or those parts of a keyed window that it was asked for, and the
+        """The result as the source gave it: the whole, or those parts of a keyed window that it was asked for, and the
         keys that were given since. Nothing is emitted where it is as before."""
         window = self._windows.get(instance)
         if window is None or (parts is not None and not window.seq):

@@ -1,7 +1,7 @@
-"""A window whose rows the origin told apart by keys: what part of it is answered anew, and what that changed.
+"""A window whose rows the source told apart by keys: what part of it is answered anew, and what that changed.
 
 Behind its results each row has columns that nobody is shown. The first of them tell rows apart; by some of them the
-origin is asked for a part of the rows, and these are found again by an index. Where the window is ordered, a sequence
+source is asked for a part of the rows, and these are found again by an index. Where the window is ordered, a sequence
 of sort keys knows the place of each row. An answer that leaves what is shown as it looks is told to nobody: rows keep
 their names. It never asks anything.
 """
@@ -84,7 +84,7 @@ class KeyedRows:
         new = dict[Identity, Row]()
         for row in rows:
             identity = self._identity(row)
-            if identity in self.rows:  # the origin found more than it was asked for
+            if identity in self.rows:  # the source found more than it was asked for
                 old[identity] = self._drop(identity)
             new[identity] = row
         for identity, row in new.items():

@@ -54,7 +54,7 @@ class _State:
     failed: str = ""
 
     def now(self, always: bool) -> Row | None:
-        """The group's row; NULL where the origin would raise."""
+        """The group's row; NULL where the source would raise."""
         if not self.rows and not always:
             self.failed = ""
             return None

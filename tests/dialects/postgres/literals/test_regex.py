@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headwater.dialects.postgres.literals.regex import spelled_out, translated
-from tests.engine.against_postgres import Against, against
+from tests.dialects.postgres.against_postgres import Against, against
 from tests.support.fuzz import MULTIPLIER, tries
 from tests.support.postgres import VERSIONS, Servers
 

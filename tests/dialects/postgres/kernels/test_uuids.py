@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.against_postgres import Against, against
+from tests.dialects.postgres.against_postgres import Against, against
 from tests.support.fuzz import tries
 from tests.support.postgres import VERSIONS, Servers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from typing import Any
 from uuid import UUID
@@ -11,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.dialects.bind import bind
-from headwater.dialects.postgres.kernels.arrow import compile_condition
+from headwater.dialects.postgres.kernels.arrow import compile_condition, compile_plain
 from headwater.dialects.postgres.kernels.exact import PostgresKernel
 from headwater.engine.expressions.evaluator import Expressions, conformed
 from headwater.model.schema import Column, Table
 from headwater.model.size import SMALL
 from headwater.model.value import Type, from_array
 from headwater.model.verbatim import Verbatim
-from headwater.sql.ir.expr import Case, Const, Expr
+from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
 
@@ -93,3 +94,23 @@ def test_a_batch_answers_as_its_rows_do(condition: str, rows: list[tuple[Any, ..
 
 def _as_filtered(where: Expr) -> Expr:
     return Case(((where, Const(1, Type.INTEGER)),), Const(None, None), Type.INTEGER)
+
+
+@pytest.mark.parametrize("op", ["=", "<", ">=", "in"])
+def test_doubles_without_nan_are_compared_as_python_compares_them(op: str) -> None:
+    """The two zeros are one value; NULL is in nothing."""
+    values = [0.0, -0.0, 1.5, -2.0, float("inf"), float("-inf"), None]
+    table = Table("r", (Column("x", Type.REAL, "double precision"),), dialect="postgres")
+    asked = (0.0, 1.5) if op == "in" else (0.0,)
+    condition = Call(op, (ColumnRef("x", Type.REAL), *(Const(each, Type.REAL) for each in asked)), Type.INTEGER)
+    kernel = compile_plain(condition, table)
+    assert kernel is not None
+    assert compile_condition(condition, table) is None, "with NaN among them only rows are exact"
+    passed = kernel.evaluate(batch_of(table, [(each,) for each in values])).fill_null(False).to_pylist()
+    tests: dict[str, Callable[[float], bool]] = {
+        "=": lambda value: value == 0,
+        "<": lambda value: value < 0,
+        ">=": lambda value: value >= 0,
+        "in": lambda value: value in asked,
+    }
+    assert passed == [value is not None and tests[op](value) for value in values]

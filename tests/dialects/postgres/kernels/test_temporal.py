@@ -12,7 +12,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from headwater.dialects.postgres.bind.signatures import FUNCTIONS, UNITS
-from tests.engine.against_postgres import Against, against
+from tests.dialects.postgres.against_postgres import Against, against
 from tests.support.fuzz import tries
 from tests.support.postgres import VERSIONS, Servers
 

@@ -22,8 +22,8 @@ from headwater.model.limits import DEFAULT
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, from_array
 from headwater.sql.ir.expr import Expr
-from tests.engine.against_postgres import ATTEMPT, ATTEMPTS
-from tests.engine.numeric_expressions import NUMBERS, NUMERIC, PRICES, SHORT
+from tests.dialects.postgres.against_postgres import ATTEMPT, ATTEMPTS
+from tests.dialects.postgres.numeric_expressions import NUMBERS, NUMERIC, PRICES, SHORT
 from tests.engine.world import batch_of
 from tests.support.fuzz import tries
 from tests.support.postgres import VERSIONS, Servers
