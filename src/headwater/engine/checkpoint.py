@@ -24,7 +24,7 @@ from headwater.engine.state.shared_contents import share_files
 from headwater.engine.state.spill import Inside, spill
 from headwater.engine.subscriptions import hydrate, open_window
 from headwater.engine.windows.row_names import NO_NAMES, RowNames
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync
 from headwater.model.schema import Table
 from headwater.plan.one_table import writer_of
 from headwater.plan.planner import relation_template, template_from_sql
@@ -59,7 +59,7 @@ def _save_counts(state: DataflowState, directory: Path) -> dict[str, list[str]]:
     unsaved = any(run.file is None for each in state.multisets.values() for run in each.tally.runs)
     counts = {name: persistence.save(each.tally, directory) for name, each in state.multisets.items()}
     if unsaved:
-        sync_directory(directory)
+        sync(directory)
     return counts
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import xxhash
 
 from headwater.fs.permissions import open_to_write
+from headwater.fs.sync import sync_now
 from headwater.model.errors import Corrupt
 
 _MARK = b"HWFILE01"
@@ -25,19 +26,29 @@ CONTENT_AT = _FRAME.size + _DIGEST_BYTES  # where the content of a checked file 
 
 def write_durably(path: Path, *pieces: bytes) -> None:
     """Writes to a draft, syncs, renames into place, syncs the directory."""
+    _durable_draft(path, *pieces).replace(path)
+    sync_now(path.parent)
+
+
+def _durable_draft(path: Path, *pieces: bytes) -> Path:
     draft = path.with_name(f"{path.name}.{threading.get_ident()}.new")
     with open_to_write(draft) as file:
         for piece in pieces:
             file.write(piece)
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
+    return draft
 
 
 def write_checked(path: Path, content: bytes) -> None:
     """As `write_durably`, framed: for `read_checked`."""
     write_durably(path, *framed(content))
+
+
+def draft_checked(path: Path, content: bytes) -> Path:
+    """The first half of `write_checked`: durable beside its place. Renamed to `path`, and the directory synced, it
+    counts."""
+    return _durable_draft(path, *framed(content))
 
 
 def read_checked(path: Path) -> bytes:
@@ -75,11 +86,3 @@ def framed(content: bytes) -> tuple[bytes, bytes]:
     digest = xxhash.xxh3_64(head)
     digest.update(content)
     return head + digest.digest(), content
-
-
-def sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

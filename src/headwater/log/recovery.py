@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync_now
 from headwater.log.head_file import Head, read_head
 from headwater.log.record import FIRST_OFFSET, Flaw
 from headwater.log.segment_file import (
@@ -88,7 +88,7 @@ def _cut(directory: Path, ends: list[_End]) -> Head:
     base = ends[-1].base if ends else FIRST_OFFSET
     if ends and not ends[-1].last and (len(ends) > 1 or not ends[-1].end):
         segment_path(directory, ends.pop().base).unlink()
-        sync_directory(directory)
+        sync_now(directory)
     if not ends:
         create_segment(directory, base)
         return Head(base, base, BEGIN, 0, BEGIN)
@@ -102,7 +102,7 @@ def cut_back(directory: Path, head: Head) -> None:
     for base in list_segments(directory):
         if base > head.segment:
             segment_path(directory, base).unlink()
-    sync_directory(directory)
+    sync_now(directory)
     _cut_file(segment_path(directory, head.segment), head.length)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from headwater.fs.atomic_write import sync_directory
 from headwater.fs.permissions import FILE
+from headwater.fs.sync import sync_now
 from headwater.log.record import HEADER_BYTES, OFFSET_AT, Flaw, Piece, Record, offset_bytes, packed_bytes, unpack
 from headwater.model.errors import Corrupt
 
@@ -48,7 +48,7 @@ def create_segment(directory: Path, base: int) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-    sync_directory(directory)
+    sync_now(directory)
 
 
 def write_all(file: int, pieces: Iterable[Piece], at: int) -> None:

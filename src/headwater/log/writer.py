@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.fs.atomic_write import sync_directory
 from headwater.fs.permissions import make_directory, open_to_write
+from headwater.fs.sync import sync_now
 from headwater.log import head_file as head_file
 from headwater.log.group_commit import GroupCommit
 from headwater.log.head_file import Head
@@ -99,10 +99,28 @@ class SegmentWriter:
         return self._group(batch) if batch else []
 
     def sync(self) -> None:
+        """Most of it before the lock is taken: who appends meanwhile does not wait for the disk."""
+        before = self._synced_outside()
         with self._lock, self._writing():
             if self._head.synced < self._head.length:
-                fdatasync(self._segment)
+                if (self._head.segment, self._head.length) != before:
+                    fdatasync(self._segment)
                 self._publish(replace(self._head, synced=self._head.length))
+
+    def _synced_outside(self) -> tuple[int, int] | None:
+        """The segment, and its length that is durable now; None where all of it was, or the writer is closed."""
+        with self._lock:
+            if self._segment < 0 or self._head.synced >= self._head.length:
+                return None
+            head, file = self._head, os.dup(self._segment)
+        try:
+            fdatasync(file)
+        except OSError:
+            with self._lock, self._writing():
+                raise  # as if it had failed inside: what was promised may be lost
+        finally:
+            os.close(file)
+        return head.segment, head.length
 
     @contextlib.contextmanager
     def fence(self) -> Iterator[None]:
@@ -137,7 +155,7 @@ class SegmentWriter:
             for base in gone:
                 segment_path(self._directory, base).unlink()
             if gone:
-                sync_directory(self._directory)
+                sync_now(self._directory)
 
     def close(self) -> None:
         with self._lock:
@@ -255,5 +273,5 @@ def _open_head(directory: Path, head: Head) -> int:
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
-        sync_directory(directory)
+        sync_now(directory)
     return os.open(path, os.O_WRONLY)

@@ -28,7 +28,7 @@ from headwater.engine.state import persistence
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.spill import Inside
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync
 from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
@@ -163,7 +163,7 @@ class Derived:
 
     def save(self, directory: Path) -> SavedDerived:
         states = [persistence.save(state, directory) for state in self._states()]
-        sync_directory(directory)
+        sync(directory)
         failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
         document = _RelationDocument(states, failures)
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))

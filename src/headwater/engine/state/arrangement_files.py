@@ -11,7 +11,7 @@ import pyarrow as pa
 from headwater.engine.state import run_file
 from headwater.engine.state.arrangement import Arrangement, ArrangementRun, compact
 from headwater.engine.state.spill import Inside, inside
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync
 from headwater.model.schema import Table
 
 _OURS = ("#hash", "#id", "#live")
@@ -24,7 +24,7 @@ def save(arrangement: Arrangement, directory: Path) -> list[str]:
     for run in unsaved:
         run.file = run_file.write(_batch_of(run), directory)
     if unsaved:
-        sync_directory(directory)
+        sync(directory)
     return [run.file for run in arrangement.runs if run.file is not None]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from headwater.engine.rows.work import Work
 from headwater.engine.state import persistence
 from headwater.engine.state.object_cache import GONE, ObjectRun, filed, settled
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync
 
 Pack = Callable[[int], bytes | None]
 
@@ -40,7 +40,7 @@ class Changelog:
         unsaved = any(run.file is None for run in self._runs)
         self._runs, names = persistence.save_filed(self._runs, directory)
         if unsaved:
-            sync_directory(directory)
+            sync(directory)
         return names
 
     def load(self, directory: Path, files: Iterable[str]) -> Iterator[tuple[int, bytes]]:

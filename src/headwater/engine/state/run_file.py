@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from headwater.fs.atomic_write import digest_of, digest_of_file
 from headwater.fs.permissions import open_to_write
+from headwater.fs.sync import sync
 from headwater.model.errors import Corrupt
 
 _HINT = "start the cell from an older manifest, or with a fresh data directory"
 
 
 def write(batch: pa.RecordBatch, directory: Path) -> str:
-    """The name of its file, durable once the directory is synced."""
+    """The name of its file, durable once the directory is synced. The name is the digest: until then, who reads it
+    would notice."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -32,9 +34,8 @@ def write(batch: pa.RecordBatch, directory: Path) -> str:
         unfinished = directory / f"{name}.{os.getpid()}"
         with open_to_write(unfinished) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         unfinished.replace(directory / name)
+        sync(directory / name)
     return name
 
 

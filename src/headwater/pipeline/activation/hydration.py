@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.rows.conform import conform
-from headwater.fs.atomic_write import digest_of_file, sync_directory
+from headwater.fs.atomic_write import digest_of_file
 from headwater.fs.permissions import open_to_write
+from headwater.fs.sync import sync_now
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
@@ -64,7 +65,7 @@ def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -
                 progress(snapshot.table.name, rows)
         file.flush()
         os.fsync(file.fileno())
-    sync_directory(path.parent)
+    sync_now(path.parent)
     return rows
 
 

@@ -13,7 +13,7 @@ from typing import Self
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.rows.work import Work
 from headwater.engine.state import run_file
-from headwater.fs.atomic_write import sync_directory
+from headwater.fs.sync import sync_now
 from headwater.log.record import Kind, Record
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt, SourceError
@@ -94,4 +94,4 @@ def taken_over(built: Built, layout: Layout, state: Path) -> None:
                 os.link(layout.hydration / built.directory / name, state / name)
     except OSError as error:
         raise Corrupt(f"cannot link the state file {name} of a template: {error}") from None
-    sync_directory(state)
+    sync_now(state)

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.fs.atomic_write import read_checked, sync_directory, write_checked
+from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.fs.permissions import make_directory
+from headwater.fs.sync import sync_now
 from headwater.model.errors import Corrupt, HeadwaterError, LimitExceeded
 from headwater.model.limits import Limits
 from headwater.pipeline.activation import build_worker, read_worker
@@ -76,7 +77,7 @@ class Offload:
             read = msgspec.msgpack.decode(read_checked(directory / read_worker.READ), type=tuple[Hydration, ...])
             for file in (file for one in read for file in one.files):
                 (directory / file).rename(self._layout.hydration / file)
-            sync_directory(self._layout.hydration)
+            sync_now(self._layout.hydration)
             shutil.rmtree(directory)
             return dict(zip(order.tables, read, strict=True))
         return {}

@@ -17,6 +17,7 @@ from headwater.engine.emissions.index import NOTHING, Index
 from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.rows.delta import by_transaction
 from headwater.fs.permissions import make_directory
+from headwater.fs.sync import pending_syncs
 from headwater.log.record import Kind, Record, tx_of
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import Corrupt
@@ -24,7 +25,8 @@ from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.control_records import ControlRecords
 from headwater.pipeline.cell.expulsion import expulsions, overburdened, placed
 from headwater.pipeline.cell.leases import Leases
-from headwater.pipeline.cell.manifest import Manifest, read_manifests, write_manifest
+from headwater.pipeline.cell.manifest import Manifest, read_manifests
+from headwater.pipeline.cell.manifest_writer import ManifestWriter
 from headwater.pipeline.cell.pace import Pace
 from headwater.pipeline.cell.positions import StepPositions
 from headwater.pipeline.records.control import Expel
@@ -41,8 +43,11 @@ _log = logging.getLogger("headwater.cell")
 class Cell:
     """`applied` is the last log offset whose effect is in the state; parts not yet complete do not count."""
 
-    def __init__(self, config: CellConfig, clock: Callable[[], float] = time.monotonic) -> None:
-        self.config, self._clock = config, clock
+    def __init__(
+        self, config: CellConfig, clock: Callable[[], float] = time.monotonic, *, saves_beside: bool = False
+    ) -> None:
+        """`saves_beside`: it goes on while a manifest is written."""
+        self.config, self._clock, self._saves_beside = config, clock, saves_beside
         self._directory = config.layout.cell(config.number)
         self._state = config.layout.state(config.number)
         make_directory(self._state)
@@ -52,6 +57,7 @@ class Cell:
             record_bytes_max=config.limits.report_bytes_max,
         )
         self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=segments, durable=False)
+        self._manifests = ManifestWriter(self._directory, self._diffs, config.limits.history_bytes_max)
         self._dataflow, self._leases, found = self._restored()
         self._number, self.applied = (0, 0) if found is None else (found.number, found.offset)
         self._positions = StepPositions(0 if found is None else found.position)
@@ -102,17 +108,27 @@ class Cell:
         self._append(self._emitted + 1, self._emitted, EmissionBatch(NOTHING, {}))
 
     def save_if_due(self) -> None:
+        """Now and then. The disk is waited for by another thread, where the cell may go on meanwhile."""
         if (self._clock() - self._saved_at) * 1000 >= self.config.limits.manifest_interval_ms:
-            self.save()
+            if not self._manifests.busy:
+                self._begin_save()
+            if not self._saves_beside:
+                self._manifests.wait()
 
     def save(self) -> None:
+        """What was taken so far is durable when it returns."""
+        self._manifests.wait()
+        self._begin_save()
+        self._manifests.wait()
+
+    def _begin_save(self) -> None:
         """Writes the manifest: diffs first, then state, then the rename that makes them count."""
         self._saved_at = self._clock()
         if self.applied == self._saved_offset:
             return
-        self._diffs.sync()
-        leases = self._leases.save(self._state)
-        saved = self._dataflow.save(self._state)
+        with pending_syncs() as files:
+            leases = self._leases.save(self._state)
+            saved = self._dataflow.save(self._state)
         self._number += 1
         manifest = Manifest(
             self._number,
@@ -124,13 +140,15 @@ class Cell:
             tuple(leases),
             self._controls.ended_boot,
         )
-        with self._diffs.fence():
-            write_manifest(self._directory, manifest)
-        self._diffs.truncate(self._diffs.newest(self.config.limits.history_bytes_max))
+        self._manifests.begin(manifest, files)
         self._saved_offset = self.applied
         _log.debug("cell %d saved manifest %d at offset %d", self.config.number, self._number, self.applied)
 
     def close(self) -> None:
+        try:
+            self._manifests.wait()
+        except Exception:
+            _log.warning("cell %d: the last manifest was not written", self.config.number, exc_info=True)
         self._reader.close()
         self._diffs.close()
 
@@ -165,6 +183,8 @@ class Cell:
     def _take(self, records: list[Record]) -> None:
         """Parts of a transaction whose last one is still to come are read again after a crash: they do not count."""
         first = self.applied + 1
+        if any(record.kind is Kind.ACTIVATE for record in records):
+            self._manifests.wait()  # what was built for a template may be files that are swept just now
         self._expel(first)
         for framed, group in groupby(records, key=lambda record: record.kind is Kind.FRAME):
             if framed:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
 
-from headwater.fs.atomic_write import read_checked, write_checked
+from headwater.fs.atomic_write import draft_checked, read_checked
+from headwater.fs.sync import sync_now
 from headwater.model.errors import Corrupt
 
 
@@ -66,13 +68,23 @@ def _read(path: Path) -> Manifest | None:
         return None
 
 
-def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Renames the manifest into place, then drops older ones and the files none of the kept needs."""
-    write_checked(directory / f"manifest-{manifest.number}", msgspec.msgpack.encode(manifest))
+def write_manifest(
+    directory: Path,
+    manifest: Manifest,
+    fence: AbstractContextManager[None] | None = None,
+    present: frozenset[str] | None = None,
+) -> None:
+    """Renames the manifest into place, inside the fence, then drops older ones and the files none of the kept needs:
+    of those that were `present` when the state was saved."""
+    path = directory / f"manifest-{manifest.number}"
+    draft = draft_checked(path, msgspec.msgpack.encode(manifest))
+    with fence or nullcontext():
+        draft.replace(path)
+    sync_now(directory)
     for path in sorted(_manifests(directory), key=_number)[:-_KEPT]:
         path.unlink(missing_ok=True)
     kept = _readable(directory, newest_first=True)
-    _sweep(directory / "state", {file for one in kept for file in one.files})
+    _sweep(directory / "state", {file for one in kept for file in one.files}, present)
 
 
 def _manifests(directory: Path) -> list[Path]:
@@ -84,7 +96,7 @@ def _number(path: Path) -> int:
     return int(path.name.rpartition("-")[2])
 
 
-def _sweep(directory: Path, needed: set[str]) -> None:
+def _sweep(directory: Path, needed: set[str], present: frozenset[str] | None) -> None:
     for path in directory.iterdir():
-        if path.name not in needed:
+        if path.name not in needed and (present is None or path.name in present):
             path.unlink(missing_ok=True)

@@ -79,7 +79,7 @@ class InlineRunner:
             self.on_poison(expel)
 
     def _attempt(self, config: CellConfig) -> None:
-        cell = Cell(config)
+        cell = Cell(config, saves_beside=True)
         try:
             cell.report()
             while not (self._stop.is_set() or cell.ended):

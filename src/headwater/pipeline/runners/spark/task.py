@@ -92,7 +92,9 @@ def _cell(job: Job, number: int, epoch: int) -> Cell:
     for other in [other for other in _kept if other != key or not _kept[other].current]:
         _kept.pop(other).close()
     if key not in _kept:
-        _kept[key] = Cell(CellConfig(job.layout, job.grid, number, job.boot, epoch, attempt, job.limits))
+        _kept[key] = Cell(
+            CellConfig(job.layout, job.grid, number, job.boot, epoch, attempt, job.limits), saves_beside=True
+        )
     _kept[key].config = replace(_kept[key].config, epoch=epoch, attempt=attempt)
     return _kept[key]
 

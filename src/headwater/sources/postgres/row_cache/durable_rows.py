@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headwater.fs.atomic_write import read_checked, sync_directory, write_checked
+from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.fs.permissions import make_directory
+from headwater.fs.sync import sync_now
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.row_cache import run_files
@@ -166,7 +167,7 @@ class DurableRows:
         gone = _names(self.files) - _names(files)
         runs = {oid: [(one.name, one.digest) for one in some] for oid, some in files.items()}
         manifest = msgspec.structs.replace(self._manifest, runs=runs, files=self._named, **changed)
-        sync_directory(self._directory)
+        sync_now(self._directory)
         write_checked(self._directory / _MANIFEST, _encode(manifest))
         self._manifest, self.files = manifest, files
         self._remove(gone)
