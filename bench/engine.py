@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 from bench import curves, pocket
 from bench.flowing import opened
 from bench.reruns import HAVE_DUCKDB, Reruns
-from bench.traffic import Traffic
+from bench.traffic import POSTGRES_TABLES, Traffic
 
 ROWS = 1_000_000
 CUSTOMERS = 100_000  # and as many groups, and as many subscriptions
@@ -90,6 +90,7 @@ def _told(measuring: Iterable[Measured]) -> Iterator[Measured]:
 def _lines(seconds: float) -> Iterator[Line]:
     reruns = Reruns(Traffic(ROWS, CUSTOMERS).rows())
     yield _template(seconds, reruns)
+    yield from _one_table_on_postgres(seconds)
     yield from _join(seconds, reruns)
     yield _rate("group-by, 100,000 groups", GROUP, 100_000, seconds, reruns)
     yield _rate("top-100 of 1 M", TOP, 100_000, seconds, reruns)
@@ -103,6 +104,16 @@ def _template(seconds: float, reruns: Reruns) -> Line:
     asked = [TEMPLATE.format(n) for n in range(500)]
     what = "template match, 100,000 subscriptions"
     return _per_change(what, 200_000, flowing.costs(seconds, STEP), reruns, asked)
+
+
+def _one_table_on_postgres(seconds: float) -> Iterator[Line]:
+    """The same by PostgreSQL's rules; nothing is run again, for there is no server here."""
+    flowing = opened(TEMPLATE.format(0), Traffic(ROWS, CUSTOMERS), CUSTOMERS, POSTGRES_TABLES)
+    step_ms = float(np.mean(flowing.costs(seconds, STEP))) * 1000
+    what = "one table on PostgreSQL, 100,000 subscriptions"
+    yield Line(what, STEP / step_ms * 1000, "changes/s", 200_000, True, step_ms / STEP, step_ms)
+    alone_ms = float(np.median(flowing.costs(seconds, 1))) * 1000
+    yield Line(f"{what}, a step of 1, p50", alone_ms, "ms", None, False, alone_ms, alone_ms)
 
 
 def _rate(what: str, sql: str, target: float, seconds: float, reruns: Reruns) -> Line:

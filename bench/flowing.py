@@ -12,6 +12,7 @@ from headwater.engine.dataflow import Dataflow
 from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.rows.delta import Delta
 from headwater.model.limits import DEFAULT
+from headwater.model.schema import Table
 from headwater.plan.planner import Planned, plan
 
 Deltas = Mapping[str, Sequence[Delta]]
@@ -45,12 +46,15 @@ class Flowing:
         return costs
 
 
-def opened(sql: str, traffic: Traffic, subscriptions: int = 1) -> Flowing:
+def opened(sql: str, traffic: Traffic, subscriptions: int = 1, tables: Sequence[Table] = TABLES) -> Flowing:
     """The query live over the rows there are; each further subscription has a customer of its own."""
-    planned = plan(sql, TABLES)
+    return followed(plan(sql, tables), traffic, subscriptions, tables)
+
+
+def followed(planned: Planned, traffic: Traffic, subscriptions: int, tables: Sequence[Table]) -> Flowing:
     rows = {name: batches for name, batches in traffic.rows().items() if name in planned.template.tables}
     flow = Dataflow(limits=_LIMITS)
-    for table in TABLES:
+    for table in tables:
         flow.define(table)
     before = time.process_time()
     flow.activate(planned.template, rows)

@@ -6,7 +6,7 @@ Every change is a transaction of its own: the hardest cut. It never touches the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,13 @@ CUSTOMERS = Table(
     ("id",),
 )
 TABLES = [ORDERS, CUSTOMERS]
+_DECLARED = {Type.INTEGER: "bigint", Type.TEXT: "text"}
+POSTGRES_TABLES = [
+    replace(
+        table, columns=tuple(replace(one, declared=_DECLARED[one.type]) for one in table.columns), dialect="postgres"
+    )
+    for table in TABLES
+]
 AMOUNT_MAX = 1_000_000_000
 _STATUSES = pa.array(["open", "paid", "packed", "sent", "returned"])
 _NAMES = pa.array([f"customer of the year {year}" for year in range(1000)])
