@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.engine.emissions.codec import decode
+from tests.engine.ranges.test_range_index import several
 from tests.engine.test_dataflow import SEEDS, history, run_in_steps
-from tests.engine.test_selection import several
 from tests.engine.world import FUZZ, random_plan, table_of
 from tests.fuzz.check import Running, plans_of
 from tests.fuzz.invent import invented

@@ -31,10 +31,10 @@ from headwater.engine.rows.hashes import row_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.arrangement import Arrangement, compact
 from headwater.engine.state.sort_hashes import rising, rising_by
+from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.instance_index import InstanceIndex, RowGroups, encode_instance
 from headwater.engine.windows.ordered.replay import replay
 from headwater.engine.windows.ordered.step_rows import StepRows
-from headwater.engine.windows.pairs import Changes, changes_of
 from headwater.engine.windows.row_identity import Multiset
 from headwater.engine.windows.template_program import Program, Projection, differ
 from headwater.engine.windows.unordered import linear

@@ -18,11 +18,11 @@ from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.rows.delta import Delta, merge, since, until
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.subscriptions import unsubscribe
+from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.empty_groups import padded
 from headwater.engine.windows.fan_out import spread
 from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.ordered.replay import replay
-from headwater.engine.windows.pairs import Changes, changes_of
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.unordered import linear
 from headwater.model.encoding.keys import Uint64s

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.stateless import UnionAllOperator
+from headwater.engine.operators.timeline import timeline
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.batch import Batch, identified, nothing, table_of, together
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
-from headwater.engine.state.tally import Tally, timeline
+from headwater.engine.state.tally import Tally
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import ALIKE, Type

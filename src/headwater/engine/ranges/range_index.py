@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.engine.ranges.ranges import Span, Wanted, encoded_column, selected_columns, within
-from headwater.engine.ranges.segment_tree import Stabbing
+from headwater.engine.ranges.segment_tree import SegmentTree
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.work import Work
 from headwater.model.schema import Table
@@ -35,7 +35,7 @@ _within = np.frompyfunc(within, 2, 1)
 class _Level:
     """Spans that are filed, and the owner of each: a slot, and when it was taken."""
 
-    filed: Stabbing
+    filed: SegmentTree
     owner: Int64s
 
     def __len__(self) -> int:
@@ -149,7 +149,7 @@ class RangeIndex:
         spans = [(span, slot) for slot in slots for span in self._points(slot)]
         if spans:
             owner = self._owner[[slot for _, slot in spans]]
-            self._levels.append(_Level(Stabbing([span for span, _ in spans]), owner))
+            self._levels.append(_Level(SegmentTree([span for span, _ in spans]), owner))
 
     def _current(self, level: _Level) -> list[int]:
         slot = level.owner & _SLOT

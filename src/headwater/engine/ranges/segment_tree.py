@@ -20,7 +20,7 @@ NOTHING = np.zeros(0, np.int64)
 _BYTES_MAX = 64
 
 
-class Stabbing:
+class SegmentTree:
     """`exact`: no span is found that the point is not in."""
 
     def __init__(self, spans: Sequence[Span]) -> None:

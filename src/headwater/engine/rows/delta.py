@@ -1,6 +1,6 @@
 """The batch every operator speaks: table columns, `tx` and `diff`.
 
-It never looks at what rows mean: who a row is says `row_identity.py`, which rows belong together says `pairs.py`.
+It never looks at what rows mean: `windows/row_identity.py` identifies rows, `windows/changes.py` pairs them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tally: a few numbers per key, kept as sums; and timelines, which say how they went within a step.
+"""Tally: a few numbers per key, kept as sums.
 
 Runs of sorted keys, merged as they grow. A key whose numbers are all zero is not there.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.engine.rows.arrays import Bools, Int64s, firsts
+from headwater.engine.rows.arrays import Int64s, firsts
 from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held
@@ -60,34 +60,6 @@ class Tally:
         return (
             _merged(self.runs) if self.runs else TallyRun(np.zeros(0, np.uint64), np.zeros((0, self.width), np.int64))
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """One entry for each (key, tx) with an event, by key and then time. `last`: no later one of the key follows."""
-
-    key: Uint64s
-    tx: Int64s
-    before: Int64s
-    after: Int64s
-    last: Bools
-
-
-def timeline(key: Uint64s, tx: Int64s, change: Int64s, initial: Int64s) -> Timeline:
-    """`initial[i]` are the numbers that the key of event i had when the step began."""
-    order = np.lexsort((tx, key))
-    key, tx = key[order], tx[order]
-    start = firsts((key, tx))
-    change = np.add.reduceat(change[order], start, axis=0)
-    initial, key, tx = initial[order][start], key[start], tx[start]
-    begin = firsts((key,))
-    total = np.cumsum(change, axis=0)
-    length = np.diff(np.append(begin, len(key)))
-    after = total - np.repeat(total[begin] - change[begin], length, axis=0) + initial
-    last = np.zeros(len(key), np.bool_)
-    last[begin[1:] - 1] = True
-    last[-1:] = True
-    return Timeline(key, tx, after - change, after, last)
 
 
 def _summed(key: Uint64s, values: Int64s) -> TallyRun:

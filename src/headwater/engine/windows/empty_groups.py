@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.state.arrangement import Arrangement, Gathered
-from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.row_identity import key_hashes
 from headwater.engine.windows.window import WindowGroup
 from headwater.model.schema import Table

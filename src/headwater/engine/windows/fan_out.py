@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from headwater.engine.rows.arrays import Bools, Int64s
-from headwater.engine.windows.pairs import ABSENT, Changes
+from headwater.engine.windows.changes import ABSENT, Changes
 from headwater.engine.windows.template_program import Projection
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from headwater.engine.rows.arrays import Int64s
-from headwater.engine.windows.pairs import ABSENT, Changes
+from headwater.engine.windows.changes import ABSENT, Changes
 from headwater.engine.windows.visibility import Look
 
 Sight = tuple[int, int, Look]  # in which transaction, in which group, how

@@ -13,8 +13,8 @@ from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Bl
 from headwater.engine.emissions.index import Entry, Index
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.rows.arrays import Int64s
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.instance_index import InstanceIndex, RowGroups
-from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.slot_array import Slots
 from headwater.engine.windows.template_program import Program, Projection, differ
 from headwater.engine.windows.visibility import may_look_as_before

@@ -17,12 +17,13 @@ import pyarrow as pa
 from headwater.dialects.registry import DIALECTS
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.operators.failures import Failures
+from headwater.engine.operators.timeline import Timeline, timeline
 from headwater.engine.rows.arrays import Bools, Int64s, Ints
 from headwater.engine.rows.batch import Batch, identified, nothing, table_of
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
-from headwater.engine.state.tally import Tally, Timeline, timeline
+from headwater.engine.state.tally import Tally
 from headwater.model.schema import Table
 from headwater.model.value import Type, Value, to_array
 from headwater.sql.evaluation import INTEGER_OVERFLOW, Evaluator

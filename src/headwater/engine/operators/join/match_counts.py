@@ -14,11 +14,12 @@ import pyarrow as pa
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.join.condition import Pairs
 from headwater.engine.operators.join.sides import KeyedUpdates, Sides
+from headwater.engine.operators.timeline import Timeline, timeline
 from headwater.engine.rows.arrays import Bools, Int8s, Int64s, firsts
 from headwater.engine.rows.batch import Batch, nothing
 from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import BagMatches
-from headwater.engine.state.tally import Tally, Timeline, timeline
+from headwater.engine.state.tally import Tally
 from headwater.model.encoding.keys import Uint64s
 
 UNMATCHED, MATCHED, UNKNOWN = 0, 1, 2

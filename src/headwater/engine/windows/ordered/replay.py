@@ -18,6 +18,7 @@ from headwater.engine.emissions.index import Entry, Kind
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import Reframed, Touch, move, reframe
 from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.keyless_rows import looking_alike
@@ -25,7 +26,6 @@ from headwater.engine.windows.ordered.edit_list import EditList
 from headwater.engine.windows.ordered.shown_names import ShownNames, coming_and_going, crossing
 from headwater.engine.windows.ordered.skip_unseen import FarChanges, SkippedKeys
 from headwater.engine.windows.ordered.step_rows import Pair, StepRows
-from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.row_names import NO_NAMES
 from headwater.engine.windows.size_limits import outgrown
 from headwater.engine.windows.template_program import Program, Projection, identity_of, looks

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.window import WindowGroup
 from headwater.model.limits import Limits

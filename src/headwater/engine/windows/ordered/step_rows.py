@@ -12,7 +12,7 @@ import numpy as np
 from headwater.engine.emissions.block import NOWHERE
 from headwater.engine.ranking.rank import Touch
 from headwater.engine.rows.arrays import Int64s
-from headwater.engine.windows.pairs import Changes
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.template_program import Program, Projection, differ, looks
 from headwater.model.size import SMALL
 

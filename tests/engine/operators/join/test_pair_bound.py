@@ -12,8 +12,8 @@ from headwater.model.errors import OverBudget
 from headwater.model.limits import DEFAULT
 from headwater.sql.ir.relation import Join, Scan
 from tests.engine.operators.alone import LEFT, RIGHT, L, R
-from tests.engine.operators.test_join import SAME_KEY
-from tests.engine.operators.test_trees import story
+from tests.engine.operators.join.test_join import SAME_KEY
+from tests.engine.operators.test_compile import story
 from tests.engine.world import FUZZ, batch_of
 
 _MATCHED_TWICE = 3  # an outer join looks its pairs up for itself, and for what is left over on either side

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.ordered.skip_unseen import FarChanges, settled
-from headwater.engine.windows.pairs import Changes
 from headwater.engine.windows.template_program import Projection
 from headwater.model.encoding.keys import encode_row
 from tests.engine.world import FUZZ

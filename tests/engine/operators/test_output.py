@@ -8,7 +8,7 @@ from headwater.dialects.sqlite.affinity import Affinity
 from headwater.engine.operators.derived import Derived
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
-from headwater.engine.windows.pairs import changes_of
+from headwater.engine.windows.changes import changes_of
 from headwater.model.change import Change, Transaction
 from headwater.model.encoding.keys import hash_row
 from headwater.model.schema import Column, Table

@@ -12,7 +12,7 @@ from headwater.engine.dataflow import Dataflow
 from headwater.engine.state.bag import Bag
 from headwater.model.limits import Limits
 from headwater.plan.planner import plan
-from tests.engine.test_spill import TABLES, Rows, deltas, first_rows, transaction
+from tests.engine.state.test_spill import TABLES, Rows, deltas, first_rows, transaction
 from tests.engine.world import batch_of
 
 SMALL = Limits(run_rows_min=8)

@@ -13,7 +13,7 @@ from headwater.engine.windows.template_program import Program
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, Value
 from headwater.plan.planner import plan
-from tests.engine.test_spans import VALUES
+from tests.engine.ranges.test_ranges import VALUES
 from tests.engine.world import batch_of
 
 _DECLARED = {

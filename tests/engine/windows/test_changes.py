@@ -8,7 +8,7 @@ import pytest
 
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta, consolidate, merge
-from headwater.engine.windows.pairs import Changes, changes_of
+from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.row_identity import Multiset, ordinal_hash
 from headwater.model.change import Change, Transaction
 from headwater.model.schema import Column, Table

@@ -16,7 +16,7 @@ from headwater.engine.dataflow import Dataflow
 from headwater.engine.emissions.codec import decode, encode
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.ranges.ranges import wanted
-from headwater.engine.ranges.segment_tree import Stabbing
+from headwater.engine.ranges.segment_tree import SegmentTree
 from headwater.engine.ranking.rank import LimitRange
 from headwater.engine.rows.work import Work
 from headwater.engine.windows.instance_index import InstanceIndex, encode_instance
@@ -93,7 +93,7 @@ _spans = st.lists(st.tuples(_bytes, _bytes).map(lambda pair: (min(pair) + b"\x01
 @examples(200)
 @given(_spans, st.lists(_bytes.map(lambda raw: raw + b"\x03"), min_size=1))
 def test_a_point_finds_the_spans_it_lies_in(spans: list[tuple[bytes, bytes]], points: list[bytes]) -> None:
-    filed = Stabbing(spans)
+    filed = SegmentTree(spans)
     found = set(zip(*(each.tolist() for each in filed.find(points)), strict=True))
     right = {(p, s) for p, point in enumerate(points) for s, (low, high) in enumerate(spans) if low <= point < high}
     assert found >= right

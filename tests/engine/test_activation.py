@@ -11,7 +11,7 @@ from headwater.engine.dataflow import Dataflow
 from headwater.engine.emissions.index import Entry
 from headwater.model.limits import Limits
 from headwater.plan.planner import Planned, plan
-from tests.engine.test_spill import SQLS, TABLES, Rows, deltas, first_rows, transaction
+from tests.engine.state.test_spill import SQLS, TABLES, Rows, deltas, first_rows, transaction
 from tests.engine.world import batch_of
 
 SMALL = Limits(run_rows_min=8)
