@@ -1,6 +1,6 @@
-"""What a relation costs, measured: each operator run once over all rows, with what it gave, kept and worked.
+"""EXPLAIN ANALYZE: each operator of a relation run once over all rows, with its output, its state and its work.
 
-For EXPLAIN. It runs beside the engine and shares nothing with it.
+It runs apart from a cell's dataflow and shares nothing with it.
 """
 
 from __future__ import annotations

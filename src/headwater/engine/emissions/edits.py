@@ -1,4 +1,4 @@
-"""What the engine emits, in columns: an index of emissions, and the edits of each template as one Arrow batch.
+"""The edits of a template as one Arrow batch, in canonical order.
 
 Edits have: instance int64, tx int64, kind int8, old_hash and new_hash uint64 (0 = absent), old_index and index int64
 (NULL where the template is unordered; a RESULT row's index is its place), then `old.<i>` and `new.<i>` for each output.

@@ -1,7 +1,7 @@
-"""The index of emissions, in columns: who was told what kind of thing, when, and what it follows.
+"""Index: the emissions of a step in columns: instance, kind, transaction, and the emission it follows.
 
-A step may tell a hundred thousand windows something: their entries are numbers in arrays, and become an `Entry` only
-where somebody reads them one by one. It never holds a row.
+A step may emit to a hundred thousand windows: their entries are numbers in arrays, and become an `Entry` only where
+they are read one by one. It never holds a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""filter: which rows a WHERE clause lets through. Linear: it keeps no state, and `tx` and `diff` pass it by."""
+"""RowFilter: which rows a WHERE clause lets through. It keeps no state, and does not touch `tx` and `diff`."""
 
 from __future__ import annotations
 

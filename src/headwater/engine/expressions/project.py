@@ -1,4 +1,4 @@
-"""project: the output columns of a template. Linear: it keeps no state, and `tx` and `diff` pass it by."""
+"""RowProjector: the output columns of a template. It keeps no state, and does not touch `tx` and `diff`."""
 
 from __future__ import annotations
 

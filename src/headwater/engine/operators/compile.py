@@ -1,4 +1,4 @@
-"""A relation compiled: a tree of operators over scans of base tables, stepped from the leaves up."""
+"""A relation compiled into a tree of operators over scans of base tables; a step runs it from the leaves up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Derived: a relation over base tables that behaves like a base table: a schema, rows now, and a delta for each step.
+"""Derived: a relation over base tables that behaves like a base table: a schema, its rows, and a delta for each step.
 
-Everything above it (parameters, windows, order and limit of an instance, edits) need not know that it was computed.
+What is built on it (instances, windows, order and limit, edits) need not know that it was computed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Derived:
     """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept: somebody else
     has them.
 
-    `failed` are the rows now for which the source would raise: who asks for what they may hold has no right answer.
+    `failed` are the rows for which the source would raise an error: an instance that asks for their values gets one.
     `failures` are the transactions of the last step at which that changed.
     """
 

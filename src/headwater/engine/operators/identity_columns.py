@@ -1,7 +1,7 @@
-"""Who a row of a derived relation is: the columns that tell it from all others, by the inputs they come from.
+"""The identity of rows in a derived relation: the columns that distinguish them, by the inputs they come from.
 
-A join's rows are known by the rows that made them; a group by its keys; a member of a set by all its values. Where
-nothing tells two rows apart (a table without a key, UNION ALL) there is no identity and the relation is a multiset.
+A joined row is identified by the rows it was made of, a group by its keys, a member of a set by all its values. Where
+no columns distinguish two rows (a table without a key, UNION ALL) there is no identity and the relation is a multiset.
 """
 
 from __future__ import annotations

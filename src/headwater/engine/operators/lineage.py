@@ -1,8 +1,8 @@
-"""Lineage: under which names an operator's rows hold the values of the relation's columns.
+"""Lineage: the names under which an operator's rows hold the values of the relation's columns.
 
-A row that fails inside can only change those rows of the relation that have its values there. Names are unique in the
-whole tree, so a name says both the column and how far up it has come. What is computed, and what a limit counts, has no
-lineage: a row that fails beneath may change any value there. It never looks at data.
+A row that fails inside the tree can only change rows of the relation that have its values. Names are unique in the
+whole tree, so a name identifies a column and the operator that it comes from. A computed column, and one above a limit,
+has no lineage: a row that fails beneath may change any value there. It never looks at data.
 """
 
 from __future__ import annotations

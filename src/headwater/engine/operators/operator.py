@@ -1,7 +1,7 @@
-"""What every operator is: updates of its inputs in, updates of its output out.
+"""Operator: the contract of every operator: updates of its inputs in, updates of its output out.
 
-The contract: output up to t = operator(input up to t), for every t in the step. The first step is the hydration: all
-rows there are, at one tx. An operator keeps its state in bags and tallies, or can make it of them again.
+Output up to t = operator(input up to t), for every t in the step. The first step is the hydration: all present rows, at
+one tx. An operator keeps its state in bags and tallies, or can rebuild it from them.
 """
 
 from __future__ import annotations

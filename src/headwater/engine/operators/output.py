@@ -1,8 +1,8 @@
-"""root: the updates of a relation as the delta of a table: coalesced per (tx, identity), with renames.
+"""The output of a relation: its updates as the delta of a table, one change per (tx, identity), with renames.
 
-A row that leaves and one that comes are one row that changed where a base table's key changed, or where the preserved
-side of a join stayed and its partner did not: leftovers are paired by ever shorter prefixes of the identity, in the
-order of what is left of it. It never pairs rows of two transactions.
+A row that leaves and one that comes are one changed row where a base table's key changed, or where the preserved side
+of a join stayed and its partner did not. Rows left over are paired by ever shorter prefixes of their identity, in the
+order of the rest of it. It never pairs rows of two transactions.
 """
 
 from __future__ import annotations

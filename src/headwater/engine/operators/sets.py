@@ -1,8 +1,8 @@
 """Sets: DISTINCT, and UNION, INTERSECT, EXCEPT with and without ALL.
 
-How often a row is in the result follows from how often it is in each input. Rows are the same where their values are
-equal under their columns' collations; where equal values can look different ('a' and 'A' under NOCASE, 1 and 1.0), the
-result shows the left's with the smallest row hash.
+The count of a row in the result follows from its counts in the inputs. Rows are equal where their values are equal
+under their columns' collations. Where equal values can look different ('a' and 'A' under NOCASE, 1 and 1.0), the result
+shows the row of the left input with the smallest row hash.
 """
 
 from __future__ import annotations

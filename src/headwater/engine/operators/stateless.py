@@ -1,4 +1,4 @@
-"""Linear operators: scan, values, filter, project and the union of bags. No state; `tx` and `diff` pass them by."""
+"""Operators without state: scan, values, filter, project and UNION ALL. They do not touch `tx` and `diff`."""
 
 from __future__ import annotations
 

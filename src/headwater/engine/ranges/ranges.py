@@ -1,8 +1,8 @@
-"""Spans: what the selectors of a template ask of a column, as spans of encoded values.
+"""Ranges: what the selectors of a template ask of a column, as ranges of encoded values.
 
-`c IN (1, 2)` is two spans of one value each, `c < 5` is one from behind NULL up to 5, so NULL is in none. Encodings lie
-in the order of their values, and none is a prefix of another unless 0xff follows: so 0xff `behind` one stands before
-the next. A span never overlaps another of the same column.
+`c IN (1, 2)` is two ranges of one value each; `c < 5` is one, from behind NULL up to 5, so that NULL is in none. The
+order of encodings is the order of values, and none is a prefix of another unless 0xff follows: so a value with 0xff
+appended stands behind the value and before the next one. Two ranges of one column never overlap.
 """
 
 from __future__ import annotations

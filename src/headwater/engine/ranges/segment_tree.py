@@ -1,9 +1,9 @@
-"""Stabbing: which spans a point lies in, for many points and many spans at once.
+"""SegmentTree: which ranges contain a point, for many points and many ranges at once.
 
-A segment tree in arrays. The ends of all spans cut the line into pieces; a span is filed under the few nodes of the
-tree that cover it exactly, and a point lies in the spans filed on its way from its piece to the root: about log n
-nodes, however many spans there are. Long ends are cut short, so a span may be found that ends just before the point;
-none is ever missed. It never changes once built.
+The tree is in arrays. The ends of all ranges cut the line into pieces. A range is stored at the few nodes of the tree
+that cover it exactly; a point is contained in the ranges stored on the way from its piece to the root: about log n
+nodes, however many ranges there are. Long ends are cut short, so that a range may be found that ends just before the
+point; none is ever missed. It never changes once built.
 """
 
 from __future__ import annotations

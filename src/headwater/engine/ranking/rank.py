@@ -1,8 +1,8 @@
-"""order: a sorted sequence that knows places, and what a transaction does to a frame of it.
+"""Ranked: a sorted sequence that knows the place of each key; `reframe`: what a transaction does to a frame of it.
 
 A sort key is the encoded ORDER BY values and the row's identity: memcmp is the whole comparison. `Ranked` keeps the
-keys in blocks with a Fenwick tree over their sizes, so a place costs O(log n) and a change O(block). `reframe` turns
-one transaction into edits of a LIMIT/OFFSET frame, with the fewest rows mentioned. Neither ever sees a row.
+keys in blocks with a Fenwick tree over their sizes, so that a place costs O(log n) and a change O(block). `reframe`
+turns one transaction into edits of a LIMIT/OFFSET frame that mention as few rows as possible. Neither sees a row.
 """
 
 from __future__ import annotations

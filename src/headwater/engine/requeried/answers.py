@@ -1,7 +1,7 @@
 """Windows that the source answers: each answer is compared with the one before, and the difference is emitted.
 
-A row is known by its values and by how many equal ones stand before it, or by its keys, where these are answered too
-(`keyed`). It never asks anything: answers are handed in.
+A row is identified by its values and the number of equal rows before it, or by its keys where the answer has them
+(`keyed`). It never asks the source itself: answers are handed in.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A window whose rows the source told apart by keys: what part of it is answered anew, and what that changed.
+"""KeyedRows: a window whose rows the source identifies by keys, so that a part of it can be answered again.
 
-Behind its results each row has columns that nobody is shown. The first of them tell rows apart; by some of them the
-source is asked for a part of the rows, and these are found again by an index. Where the window is ordered, a sequence
-of sort keys knows the place of each row. An answer that leaves what is shown as it looks is told to nobody: rows keep
-their names. It never asks anything.
+Besides its results each row has columns that are not shown. The first of them identify the row. The source is asked for
+parts of the rows by some of them, and an index finds these rows again. In an ordered window a sequence of sort keys
+knows the place of each row. An answer that leaves the window as it looks is not emitted: rows keep their names. It
+never asks the source itself.
 """
 
 from __future__ import annotations

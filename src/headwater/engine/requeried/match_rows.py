@@ -1,7 +1,7 @@
-"""Which row of an answer is which row of the one before, by the keys of the tables that a row is made of.
+"""Which row of an answer is which row of the one before, by the keys of the tables that the row was joined from.
 
-A row stays itself while its keys do. One whose table gave it another key is known under that; one that found, lost or
-changed its partner is the row with the same keys where none is ever missing. Rows themselves are never looked at.
+A row stays the same while its keys do. Where a table renamed a key, the row is found under its new key. A row whose
+partner in a join appeared, left or changed is found by the keys that are never NULL. It never compares other values.
 """
 
 from __future__ import annotations

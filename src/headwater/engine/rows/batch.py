@@ -1,7 +1,7 @@
-"""The batch operators pass on: rows, who they are, when they changed and by how much.
+"""Batch: what operators pass on: rows with their identity, the transaction and the weight of each update.
 
-`Batch` is a bag of updates: `diff` may be any number, and a row may be named more than once in a transaction until it
-is consolidated. It never says which update belongs to which: that is the root's.
+`diff` may be any number, and a batch may have several updates of a row in one transaction until it is consolidated. It
+never says which removal belongs to which addition: `operators/output.py` does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The batch every operator speaks: table columns, `tx` and `diff`.
+"""Delta: the changes of one table: its columns, `tx` and `diff`.
 
 It never looks at what rows mean: `windows/row_identity.py` identifies rows, `windows/changes.py` pairs them.
 """

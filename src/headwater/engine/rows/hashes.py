@@ -1,6 +1,6 @@
-"""Hashes of whole columns at once: of keys, as SQLite compares values, and of rows, telling apart what looks different.
+"""Hashes of whole columns at once: of keys, as the source compares values, and of rows, to the bit.
 
-They find candidates and name rows inside the engine. They never leave it: subscribers see those of
+They find candidates and identify rows inside the engine. They never leave it: clients see those of
 `model.encoding.keys.hash_row`.
 """
 

@@ -1,4 +1,4 @@
-"""Counted work (law 10): what tests assert instead of time."""
+"""Work: counters of what the engine did (law 10). Tests assert them instead of time."""
 
 from __future__ import annotations
 

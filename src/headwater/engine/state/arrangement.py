@@ -1,8 +1,8 @@
-"""Arrangement: the rows of one table by one key, shared by every template that needs them so.
+"""Arrangement: the rows of one table by one key, shared by every template that reads them by this key.
 
-Immutable runs, each sorted by (key hash, identity), newest last; an entry shadows the older ones of its identity. What
-came last sits in a small table of references until there is enough of it for a run. Runs of similar size are merged,
-so a row is rewritten at most about log2(n) times. It never holds a row with a NULL in its key: that matches nothing.
+Immutable runs, each sorted by (key hash, identity), newest last; an entry shadows older ones of its identity. Recent
+rows are in a small table of references until there are enough for a run. Runs of similar size are merged, so that a row
+is rewritten at most about log2(n) times. It never holds a row with a NULL in its key: that matches nothing.
 """
 
 from __future__ import annotations

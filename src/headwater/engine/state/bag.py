@@ -1,7 +1,7 @@
-"""Bag: the rows of an operator's input by a key, each with how often it is there.
+"""Bag: the rows of an operator's input by a key, each with its count.
 
 Immutable runs sorted by key hash, newest last; the weights of a row add up over the runs. Runs of similar size are
-merged, so a row is rewritten at most about log2(n) times. It never compares values: a hash finds candidates.
+merged, so that a row is rewritten at most about log2(n) times. It never compares values: a hash finds candidates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A changelog: small values by key, kept on disk in runs, of which a save writes only what changed since the last one.
+"""Changelog: small values by key, kept on disk in runs; a save writes only what changed since the last one.
 
-What the values are now is their owner's to know: it says which keys changed, and packs them when they are saved. Runs
-are merged as they come, so that there are few, and a value is rewritten about log n times. It never deletes a file.
+The owner holds the current values: it says which keys changed, and packs their values when they are saved. Runs are
+merged, so that there are few, and a value is rewritten about log n times. It never deletes a file.
 """
 
 from __future__ import annotations

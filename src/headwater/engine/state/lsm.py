@@ -1,4 +1,4 @@
-"""When runs are merged, and how many at once. It never looks into them."""
+"""The merge policy of log-structured state: when runs are merged, and how many at once. It never looks into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators remember, and how it is put on disk: in runs, each written once. It never deletes a file."""
+"""The state of operators on disk: runs, each written to a file once. It never deletes a file."""
 
 from __future__ import annotations
 

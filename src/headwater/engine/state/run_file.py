@@ -1,7 +1,7 @@
-"""A run on disk: one immutable Arrow file named after its content, read by mapping it into memory.
+"""A run on disk: one immutable Arrow file named by the digest of its content, and memory-mapped to be read.
 
-A file that is there already, and as it was written, holds exactly what would be written. It never deletes: what no
-document names any more is the owner's to sweep.
+An intact file of that name already holds what would be written. It never deletes: the owner removes files that no
+document names any more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a side of a join holds, said so that two sides that hold the same can be told: a table's rows by a key.
+"""Sides of joins that hold the same rows of a table by the same key share their runs.
 
-Runs never change, so those who hold the same rows can hold the same runs. Each goes on by itself from there.
+Runs never change, so that two sides with equal contents can hold the same ones. Each goes on by itself from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The order in which hashes rise, equals as they came.
+"""The order in which hashes rise; equal ones stay as they came.
 
-Hashes are spread evenly, so their upper half nearly always decides, and two passes by sixteen bits each sort that
-faster than comparing does. It never relies on it: what the upper half leaves out of order is put right.
+Hashes are spread evenly, so that their upper half nearly always decides, and two passes by sixteen bits each are faster
+than comparing. It does not rely on that: what the upper half leaves out of order is sorted afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spill: what is on disk already need not be in memory too.
+"""Spill: drops from memory what is already on disk.
 
-A run whose file is written is replaced by that file, mapped: the system reads what of it is asked for, and takes its
-memory back when it needs some. Which runs those are never shows in a result.
+A run whose file is written is replaced by that file, memory-mapped: the system reads the parts that are used, and takes
+the memory back when it needs some. Which runs these are never shows in a result.
 """
 
 from __future__ import annotations

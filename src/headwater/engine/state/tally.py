@@ -1,6 +1,6 @@
 """Tally: a few numbers per key, kept as sums.
 
-Runs of sorted keys, merged as they grow. A key whose numbers are all zero is not there.
+Runs of sorted keys, merged as they grow. A key whose numbers are all zero is not stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""pair: removals and additions of one transaction made into logical changes of rows (law 4).
+"""Changes: the removals and additions of a transaction paired into logical changes of rows (law 4).
 
-A row that was removed and added again under the same identity changed; so did one the rename map leads from an old
-identity to a new one. What is left over came or went. It never looks at a value.
+A row that was removed and added again under the same identity changed; so did one that the rename map leads from an old
+identity to a new one. The rest came or went. It never looks at a value.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> C
         rows, tx = rows.take(pa.array(found.place)), tx[found.place]
     else:
         found = identify_keyed(shape.table, rows, diff)
-    origin, renamed = _origins(tx, found, delta.renames)
-    return _paired(rows, tx, found, origin, renamed)
+    pair_id, renamed = _pair_ids(tx, found, delta.renames)
+    return _paired(rows, tx, found, pair_id, renamed)
 
 
-def _origins(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> tuple[Uint64s, Int64s]:
+def _pair_ids(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> tuple[Uint64s, Int64s]:
     """For each row the identity it is to be paired under, and whether a rename says so."""
-    origin, renamed = found.id.copy(), np.zeros(len(tx), np.int64)
+    pair_id, renamed = found.id.copy(), np.zeros(len(tx), np.int64)
     named = zip(*(column.to_pylist() for column in renames.columns), strict=True) if renames is not None else ()
     if renames is None and found.id is found.name:
-        return origin, renamed
+        return pair_id, renamed
     gone: dict[tuple[int, int], list[int]] = {}
     came: dict[tuple[int, int], list[int]] = {}
     for row in _concerned(tx, found, renames).tolist():
@@ -67,8 +67,8 @@ def _origins(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> t
         sources, targets = gone.get((at, old)), came.get((at, new))
         if sources and targets:
             target = targets.pop()
-            origin[target], renamed[target] = found.id[sources.pop()], 1
-    return origin, renamed
+            pair_id[target], renamed[target] = found.id[sources.pop()], 1
+    return pair_id, renamed
 
 
 def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> Int64s:
@@ -78,14 +78,14 @@ def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) ->
     return np.flatnonzero(np.isin(tx, renames.column(0).to_numpy()))
 
 
-def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, pair_id: Uint64s, renamed: Int64s) -> Changes:
     """Sorted so that a removal stands just before the addition it belongs to: by a rename first, else by identity."""
-    return (_small_pairs if len(tx) <= SMALL.paired_rows else _large_pairs)(rows, tx, found, origin, renamed)
+    return (_small_pairs if len(tx) <= SMALL.paired_rows else _large_pairs)(rows, tx, found, pair_id, renamed)
 
 
-def _small_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+def _small_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, pair_id: Uint64s, renamed: Int64s) -> Changes:
     """What `_large_pairs` gives, row by row."""
-    each = zip(tx.tolist(), origin.tolist(), found.sign.tolist(), renamed.tolist(), strict=True)
+    each = zip(tx.tolist(), pair_id.tolist(), found.sign.tolist(), renamed.tolist(), strict=True)
     ordered = sorted((at, who, 0 if sign < 0 else 2 - named, n) for n, (at, who, sign, named) in enumerate(each))
     pairs: list[tuple[int, int, int]] = []
     before: tuple[int, int] | None = None  # whose removal came just now
@@ -101,10 +101,10 @@ def _small_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Ui
     return Changes(rows, found.id, table[:, 0], table[:, 1], table[:, 2])
 
 
-def _large_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, origin: Uint64s, renamed: Int64s) -> Changes:
+def _large_pairs(rows: pa.RecordBatch, tx: Int64s, found: Identified, pair_id: Uint64s, renamed: Int64s) -> Changes:
     removal = found.sign < 0
-    order = np.lexsort((np.where(removal, 0, 2 - renamed), origin, tx))
-    same = (tx[order][1:] == tx[order][:-1]) & (origin[order][1:] == origin[order][:-1])
+    order = np.lexsort((np.where(removal, 0, 2 - renamed), pair_id, tx))
+    same = (tx[order][1:] == tx[order][:-1]) & (pair_id[order][1:] == pair_id[order][:-1])
     second = np.zeros(len(order), np.bool_)
     second[1:] = same & removal[order][:-1] & ~removal[order][1:]
     lead = order[~second]

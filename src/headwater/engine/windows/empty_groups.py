@@ -1,7 +1,7 @@
-"""Scalar aggregates of many subscriptions: one group for each value asked for, and a row also where there is no group.
+"""Scalar aggregates of many subscriptions: one group per value that is asked for, and a row even without a group.
 
-A group that comes was the row of nothing before, and one that goes is that row again: to everyone above, a group never
-comes or goes, it only changes. The arrangement holds what there is; the row of nothing is made when it is asked for.
+A new group was the row of an empty group before, and a group that goes becomes that row again: to the windows a group
+only changes. The arrangement holds the groups that exist; the row of an empty group is made when it is needed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def padded(changes: Changes, template: Template, table: Table) -> tuple[Changes,
     came, went = np.flatnonzero(changes.old < 0), np.flatnonzero(changes.new < 0)
     beside = np.concatenate((changes.new[came], changes.old[went]))
     count = changes.rows.num_rows
-    origin = np.concatenate((np.arange(count), beside))
+    key_row = np.concatenate((np.arange(count), beside))
     old, new = changes.old.copy(), changes.new.copy()
     old[came] = count + np.arange(len(came))
     new[went] = count + len(came) + np.arange(len(went))
     rows = pa.concat_batches([changes.rows, _emptied(changes.rows.take(pa.array(beside)), template, table)])
-    return replace(changes, rows=rows, id=changes.id[origin], old=old, new=new), origin
+    return replace(changes, rows=rows, id=changes.id[key_row], old=old, new=new), key_row
 
 
 def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.RecordBatch:

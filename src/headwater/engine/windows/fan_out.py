@@ -1,8 +1,8 @@
-"""Spread: a step's changes as each of several groups sees them.
+"""A step's changes as each of several groups sees them, where a row belongs to more than one.
 
-Where a row belongs to several groups it is copied for each, as a number: what it looks like was seen once. A change
-that leads from one row to another within a group stays one change there; to a group that has only one of the two, the
-row came or went. From here on every row has one group. It never looks at a value.
+A row is copied for each of its groups, as a number: it was projected once. A change from one row to another within a
+group stays one change there; for a group that has only one of the two rows, that row came or went. Afterwards every row
+has one group. It never looks at a value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of a table without a key, where a query shows only part of them: who they are is what they show.
+"""Rows of a table without a key, where a query hides columns: a row is identified by its visible columns.
 
-A change beneath what is shown is no change (law 5): a row that looks the same after a transaction as one did before
-it is that row, and keeps its name. This is not needed where every column is shown, or where a key says who a row is.
+A change to a hidden column is not a change (law 5): a row that looks the same after a transaction as one did before it
+is that row, and keeps its name. It is not needed where every column is shown, or where the table has a key.
 """
 
 from __future__ import annotations

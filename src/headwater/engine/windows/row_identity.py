@@ -1,6 +1,7 @@
-"""Who a row is: the hash of its key, or, where there is no key, of its values and an ordinal among its equals.
+"""The identity of a row: the hash of its key; without a key, the hash of its values and an ordinal among equal rows.
 
-A key-less row's hash leaves out trailing columns that hold their default: a row keeps its hash when a column is added.
+The hash of a row without a key leaves out trailing columns that hold their default, so that it stays the same when a
+column is added.
 """
 
 from __future__ import annotations

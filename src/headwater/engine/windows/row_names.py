@@ -1,9 +1,9 @@
-"""Names: under which hashes the rows of a group are shown, where that is not their identity.
+"""RowNames: the hashes under which the rows of a window are shown, where that is not their identity.
 
 A row of a table without a key keeps its name while it looks the same (`keyless_rows.py`), though its identity, which is
 made of all its values, has changed. So do the rows of a window that looks as before, though their keys have changed
-(`visibility.py`): with its next change that is told, a row takes its own identity for its name. No two rows ever have
-one name.
+(`visibility.py`): with its next emitted change, a row takes its own identity as its name. No two rows ever share a
+name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Slots: records of numbers in one array, each at a place that it keeps; a place given back is taken again.
+"""Slots: records of numbers in one array; a record keeps its place, and a freed place is used again.
 
-What a step must know of a hundred thousand windows it reads from here at once. It never knows what the numbers mean.
+A step reads from it at once what it must know of a hundred thousand windows. It never knows what the numbers mean.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Program: a template compiled against its table. It says of rows which are in the result, how they look and where
-they sort. It keeps no state."""
+"""Program: a template compiled against its table: which rows are in the result, how they look and where they sort.
+
+It keeps no state.
+"""
 
 from __future__ import annotations
 

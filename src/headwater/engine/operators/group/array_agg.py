@@ -1,4 +1,4 @@
-"""array_agg: what a group knows of the values that it collects. Values come and go, in any order and number."""
+"""array_agg: the values that a group collects. Values come and go, in any order and number."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""running: GROUP BY where every aggregate is a running sum: count of anything; sum, total and avg of INTEGERs.
+"""GROUP BY where every aggregate is a running sum: count of anything; sum, total and avg of INTEGERs.
 
 All groups of a step at once: their numbers are a tally, their ups and downs a timeline. A sum is kept in two halves, so
-that no order of additions overflows; a total that is no INTEGER is the error it is at the source.
+that no order of additions overflows; a total that is no INTEGER is an error, as in the source.
 """
 
 from __future__ import annotations

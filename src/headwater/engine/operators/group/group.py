@@ -1,7 +1,7 @@
-"""group: GROUP BY and aggregates. One look at a group for each transaction that touches it.
+"""group: GROUP BY and aggregates. A transaction costs one visit to each group that it touches.
 
-Groups in use live in Python: a change costs its own row, not its group. The values of a group that has many are in
-`OrderedKeys`, beside it. Without keys there is one group, always.
+Groups in use are Python objects: a change costs its own row, not its group. A group with many values keeps them in
+`OrderedKeys`. Without keys there is always exactly one group.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _State:
     failed: str = ""
 
     def now(self, always: bool) -> Row | None:
-        """The group's row; NULL where the source would raise."""
+        """The group's row; NULL where the source would raise an error."""
         if not self.rows and not always:
             self.failed = ""
             return None

@@ -1,4 +1,4 @@
-"""exists: semi joins, anti joins (NOT IN's NULL rule too) and marks, all read off the counts of matches."""
+"""exists: semi joins, anti joins (with NOT IN's NULL rule) and marks, all read from the match counts."""
 
 from __future__ import annotations
 

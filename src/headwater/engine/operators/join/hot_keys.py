@@ -1,7 +1,7 @@
-"""Hot keys: where both sides of a join change often under one key within a step, the step is taken in two halves.
+"""Hot keys: where both sides of a join change often under one key within a step, the step is split into two halves.
 
-Else every change of one side would meet every change of the other, most of which are long gone by then. By the
-operators' contract the halves give what the whole does.
+Otherwise every change of one side would be paired with every change of the other, most of which are already undone. By
+the operators' contract the halves give the same output as the whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Matches: for each row of the left, how many rows of the right the condition holds with, is NULL with, fails with.
+"""Matches: for each row of the left, the number of rows of the right for which the condition is true, NULL, or fails.
 
-Semi, anti and mark joins read their answer off these counts, and outer joins their padding. A row of the left is looked
-up in the right once, when it comes; from then on only changes of the right that concern it are counted.
+Semi, anti and mark joins read their result from these counts, and outer joins their padding. A row of the left is
+looked up in the right once, when it comes; after that only changes of the right that match it are counted.
 """
 
 from __future__ import annotations

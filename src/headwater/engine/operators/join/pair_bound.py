@@ -1,6 +1,7 @@
-"""Bound: the most pairs of rows that a relation's joins can be asked to compare, from how many rows its tables have.
+"""An upper bound on the pairs of rows that a relation's joins compare, from the row counts of its tables.
 
-A join on a key of one side meets each row of the other side once; any other may meet all with all. Nothing is read.
+A join on a key of one side compares each row of the other side once; any other join may compare all with all. It reads
+no rows.
 """
 
 from __future__ import annotations
