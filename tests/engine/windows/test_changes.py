@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headwater.engine.rows.conform import TableSchema
-from headwater.engine.rows.delta import Delta, consolidate, merge
+from headwater.engine.rows.delta import Delta, merge
 from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.row_identity import Multiset, ordinal_hash
 from headwater.model.change import Change, Transaction
@@ -77,11 +77,6 @@ def test_what_cancels_within_a_transaction_is_nothing() -> None:
     multiset = Multiset()
     assert changed(BAG, [Change("t", None, (1, "a")), Change("t", (1, "a"), None)], multiset) == []
     assert not multiset.tally.runs
-
-
-def test_consolidate_sums_equal_rows() -> None:
-    batch = delta_of(KEYED, [(1, Transaction(0, (Change("t", None, (1, "a")), Change("t", (1, "a"), (1, "b")))))]).batch
-    assert [(row["id"], row["v"], row["diff"]) for row in consolidate(batch).to_pylist()] == [(1, "b", 1)]
 
 
 def test_sections_that_overlap_in_time_are_merged_by_transaction() -> None:

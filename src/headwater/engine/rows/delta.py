@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.model.value import held_in
-
 RENAMES = pa.schema([("tx", pa.int64()), ("old_hash", pa.uint64()), ("new_hash", pa.uint64())])
 
 
@@ -67,21 +65,3 @@ def _by_tx(batch: pa.RecordBatch) -> pa.RecordBatch:
     if (tx[1:] >= tx[:-1]).all():
         return batch
     return batch.take(pa.array(np.argsort(tx, kind="stable")))
-
-
-def consolidate(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Equal rows of one transaction summed up: what cancels is gone, what is left has its net `diff`.
-
-    Needed only where a transaction's changes were not coalesced before.
-    """
-    columns = [held_in(column) for column in batch.columns]
-    net: dict[tuple[object, ...], int] = {}
-    first: dict[tuple[object, ...], int] = {}
-    for place, (*values, diff) in enumerate(zip(*columns, strict=True)):
-        row = tuple((value.__class__, value) for value in values)
-        net[row] = net.get(row, 0) + diff
-        first.setdefault(row, place)
-    kept = [(first[row], diff) for row, diff in net.items() if diff]
-    taken = batch.take(pa.array([place for place, _ in kept], pa.int64()))
-    diffs = pa.array([diff for _, diff in kept], pa.int8())
-    return pa.RecordBatch.from_arrays([*taken.columns[:-1], diffs], schema=batch.schema)
