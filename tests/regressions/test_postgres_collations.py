@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headwater.dialects.bind import bind
+from headwater.model.encoding.keys import encode_value
 from headwater.model.errors import UnsupportedQuery
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
+from headwater.sources.postgres.catalog.tables import PostgresColumn, column_of
 
 _TABLE = Table(
     "v",
@@ -44,3 +46,10 @@ def test_rows_of_a_set_are_not_told_apart_by_an_order_that_only_the_server_knows
     with pytest.raises(UnsupportedQuery, match="only the source knows"):
         bind("SELECT DISTINCT t, c FROM v ORDER BY c", [_TABLE])
     bind("SELECT DISTINCT t, c FROM v", [_TABLE])
+
+
+def test_a_collation_called_as_one_of_sqlites_does_not_fold() -> None:
+    """Rows that are arranged by such a column were found under another's value: 'a' and 'A' were one key."""
+    field = PostgresColumn("t", 25, Type.TEXT, "text", True, False, None, False, False, "NOCASE")
+    column = column_of(field)
+    assert encode_value("a", collation=column.collation) != encode_value("A", collation=column.collation)

@@ -16,6 +16,7 @@ from headwater.sources.postgres.server.connections import Connection
 from headwater.sources.postgres.server.value_types import BUILT_IN, Defined, Types
 
 OURS = "headwater"  # the schema, and the first word of every name of ours
+_FOLDING = ("NOCASE", "RTRIM")
 _NAMES = re.compile(r'"(?:[^"]|"")*"|[^.]+')  # of a schema or a relation, between dots
 _KINDS = {"v": "view", "m": "materialised view", "f": "foreign table", "S": "sequence", "c": "type", "i": "index"}
 
@@ -75,9 +76,9 @@ class PostgresTable:
 
 
 def column_of(field: PostgresColumn) -> Column:
-    return Column(
-        field.name, field.ours, field.declared, field.collation, not field.not_null, filler=pack_any(field.missing)
-    )
+    """A collation that is called as one of SQLite's that fold is quoted: it compares by bytes."""
+    collation = quoted(field.collation) if field.collation in _FOLDING else field.collation
+    return Column(field.name, field.ours, field.declared, collation, not field.not_null, filler=pack_any(field.missing))
 
 
 def table_name(schema: str, relation: str) -> str:
