@@ -16,6 +16,7 @@ from headwater.model.value import Type
 from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.pipeline.records.control import Control, Expel, Schema, SubscribeRecord, encode_control
 from headwater.plan.planner import plan
+from headwater.sources.source import NotCaptured
 from tests.support.byhand import Works
 
 Make = Callable[..., Works]
@@ -356,3 +357,27 @@ def test_an_answer_logged_behind_a_later_transaction_does_not_have_it_logged_twi
     assert works.pipeline.capture.position == reached
     works.run()
     works.check()
+
+
+def test_a_table_whose_changes_were_lost_is_captured_again_for_who_comes_before_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source knows first. A query that came in between was refused: table 't' is not captured."""
+    works = Works(tmp_path)
+    works.write("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    snapshot, refused = works.source.snapshot, list[str]()
+
+    def late(table: str, *given: int) -> Any:
+        if not refused:
+            refused.append(table)
+            raise NotCaptured(f"table {table!r} is not captured")
+        return snapshot(table, *given)
+
+    monkeypatch.setattr(works.source, "snapshot", late)
+    planned = works.pipeline.plan("SELECT id FROM t")
+    assert works.pipeline.prepare(planned).template == planned.template
+    assert refused == ["t"]
+    works.subscribe("SELECT id FROM t")
+    works.run()
+    works.check()
+    works.close()

@@ -41,7 +41,7 @@ from headwater.plan.planner import Planned
 from headwater.plan.requery_whole import ASKED, Requeried
 from headwater.runtime.vital_thread import first_failure
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Source
+from headwater.sources.source import Answer, NotCaptured, Source
 from headwater.sql.syntax.parameters import Given
 
 _LEASE_S = 60.0
@@ -281,6 +281,9 @@ class Pipeline:
                 self.activate(planned)
                 return planned
             except Outdated:
+                planned = self.plan(planned.text, planned.given)
+            except NotCaptured:
+                self.capture.reached(self.source.position())  # by then its end is logged, and it can be captured again
                 planned = self.plan(planned.text, planned.given)
         self.activate(planned)
         return planned

@@ -50,6 +50,10 @@ class Redefinition:
 Item = Transaction | SchemaChange | Redefinition
 
 
+class NotCaptured(SourceError):
+    """A table is not captured, or not any more: that its changes were lost may still be on its way to us."""
+
+
 class ChangesLost(SourceError):
     """Changes of a captured table are lost. The table can be captured again."""
 

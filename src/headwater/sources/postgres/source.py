@@ -37,7 +37,7 @@ from headwater.sources.postgres.slot import CaptureSlot
 from headwater.sources.postgres.snapshots import PostgresSnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.writes import PostgresWrites
-from headwater.sources.source import Answer, Item, Moment, Params, Reads
+from headwater.sources.source import Answer, Item, Moment, NotCaptured, Params, Reads
 from headwater.sources.writes import StatementTransactions
 
 _ABOUT = """
@@ -184,7 +184,7 @@ class PostgresSource(StatementTransactions):
         with self._sessions.lent() as db:
             shape = capturable(db, table)
         if self._slot.row_cache is None or shape.oid not in self._slot.row_cache.captures:
-            raise SourceError(f"table {table!r} is not captured", hint="capture it first")
+            raise NotCaptured(f"table {table!r} is not captured", hint="capture it first")
         return self._snapshots.of_table(shape, rows_max)
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:

@@ -21,7 +21,7 @@ from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Moment, Params, Reads, Snapshot
+from headwater.sources.source import Answer, Moment, NotCaptured, Params, Reads, Snapshot
 from headwater.sources.sqlite.captures import (
     TableCapture,
     active_capture,
@@ -282,7 +282,7 @@ class SqliteSnapshot:
     def _fitting(self, name: str) -> Table:
         capture = active_capture(self._db, capturable(self._db, name).name)
         if capture is None or capture.since is None:
-            raise SourceError(f"table {name!r} is not captured", hint="capture it first")
+            raise NotCaptured(f"table {name!r} is not captured", hint="capture it first")
         return capture.table(mixed_columns(self._db, capture, self.position))
 
     def __iter__(self) -> Iterator[Any]:
