@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, overload
@@ -18,6 +21,7 @@ from headwater.model.union import Value
 from headwater.plan.strategy import ASKED
 
 Params = Sequence[Value] | Mapping[str, Value]
+_SETUP_S = 30.0  # a source says after less what it waits for
 
 
 class OpenTransaction(Protocol):
@@ -188,16 +192,41 @@ class Database:
         )
         self._asked[id] = (sql, params)
         self._session.add(live)
-        try:
-            opened = self._backend.open(id, sql, params)
-            live.opened(opened.columns, opened.strategy)
-        except BaseException:
-            self._forget(id)
-            raise
-        live.wait_ready(timeout)
+        until_s = time.monotonic() + timeout
+        self._open(live, params, timeout)
+        live.wait_ready(max(0.0, until_s - time.monotonic()))
         if live.state == "closed":
             raise HeadwaterError(f"the live query was closed: {live.reason}")
         return live
+
+    def _open(self, live: LiveResult, params: Params, timeout: float) -> None:
+        """A first query on a busy PostgreSQL is set up when open transactions have ended. Who waits for less time than
+        that may take gets the result as it is; it goes on meanwhile, and is closed if it fails."""
+        try:
+            if timeout >= _SETUP_S:
+                self._set_up(live, params)
+            else:
+                self._set_up_within(live, params, timeout)
+        except BaseException:
+            self._forget(live.id)
+            raise
+
+    def _set_up_within(self, live: LiveResult, params: Params, timeout: float) -> None:
+        done: Future[None] = Future()
+        threading.Thread(target=_resolve, args=(done, lambda: self._set_up(live, params)), daemon=True).start()
+        try:
+            done.result(timeout)
+        except FutureTimeout:
+            done.add_done_callback(lambda late: self._end_late(live, late.exception()))
+
+    def _set_up(self, live: LiveResult, params: Params) -> None:
+        opened = self._backend.open(live.id, live.sql, params)
+        live.opened(opened.columns, opened.strategy)
+
+    def _end_late(self, live: LiveResult, error: BaseException | None) -> None:
+        if error is not None:
+            self._session.closed(live.id, str(error))
+            self._forget(live.id)
 
     def _drop(self, id: str, forget: bool) -> None:
         self._backend.drop(id, forget)
@@ -246,3 +275,12 @@ def as_params(params: tuple[Any, ...]) -> Params:
     if len(params) == 1 and isinstance(params[0], Mapping):
         return params[0]
     return params
+
+
+def _resolve(future: Future[None], call: Callable[[], None]) -> None:
+    try:
+        call()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(None)
