@@ -24,7 +24,7 @@ from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import eventually
 
 SOURCE = str(ROOT / "src/headwater") + "/"
-FILES_MAX = {"A new subscription": 35, "An UPDATE to a browser cell": 45, "A PostgreSQL commit": 25}
+FILES_MAX = {"A new subscription": 34, "An UPDATE to a browser cell": 44, "A PostgreSQL commit": 24}
 
 
 def named(walk: str) -> list[str]:

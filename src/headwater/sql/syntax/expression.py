@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -121,9 +122,9 @@ class ExpressionReader(PrecedenceReader):
         self._expect(TokenType.R_PAREN, ")")
         return self._placed(exp.Subquery(this=query), first)
 
+    @abstractmethod
     def _query(self) -> exp.Expr:
         """The grammar of statements knows what a query is."""
-        raise NotImplementedError
 
     # Names, calls and CASE
 

@@ -6,6 +6,7 @@ sqlglot's reader takes the union of many dialects and binds some operators other
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -63,13 +64,13 @@ class PrecedenceReader(TokenReader):
 
     # What a dialect reads
 
+    @abstractmethod
     def _tight(self, this: exp.Expr, least: int) -> exp.Expr | None:
         """What binds before any sign between two operands does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _predicate(self, this: exp.Expr, least: int) -> exp.Expr | None:
         """The postfix and keyword operators."""
-        raise NotImplementedError
 
-    def _operand(self) -> exp.Expr:
-        raise NotImplementedError
+    @abstractmethod
+    def _operand(self) -> exp.Expr: ...

@@ -6,6 +6,7 @@ Names are not resolved here, nothing is typed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from sqlglot import exp
@@ -193,12 +194,12 @@ class SelectReader(ExpressionReader):
 
     # What a dialect reads
 
-    def _from(self) -> exp.Expr:
-        raise NotImplementedError
+    @abstractmethod
+    def _from(self) -> exp.Expr: ...
 
+    @abstractmethod
     def _column_alias(self) -> exp.Identifier | None:
         """`AS name`, or the name alone where no keyword could be meant."""
-        raise NotImplementedError
 
-    def _table_alias(self) -> exp.Identifier | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _table_alias(self) -> exp.Identifier | None: ...
