@@ -36,7 +36,7 @@ OTHERS = {
     "engine/rows/hashes.py: _CHUNK_ROWS",  # so many at a time, by one implementation
     "engine/state/ordered_keys_head.py: _TRIM",  # keys in memory
     "model/budget.py: _WEIGHED_PAIRS_MIN",  # what is charged
-    "pipeline/records/report.py: _MANY_VALUES",  # read in pauses
+    "pipeline/records/diff_record.py: _MANY_VALUES",  # read in pauses
 }
 
 

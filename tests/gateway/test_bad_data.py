@@ -16,7 +16,7 @@ import headwater
 from headwater.log.record import Kind
 from headwater.model.limits import DEFAULT
 from headwater.pipeline.data_dir.grid import Grid
-from headwater.pipeline.records.report import decode_report
+from headwater.pipeline.records.diff_record import decode_report
 from headwater.pipeline.runners.inline import InlineRunner
 from tests.support.databases import Place, place, rows, values
 from tests.support.neighbours import neighbour

@@ -20,8 +20,8 @@ from headwater.client.database import Database
 from headwater.log.segment import SegmentWriter
 from headwater.model.errors import LogError, SourceError
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.backlog import Backlog
 from headwater.pipeline.cell.cell import Cell
+from headwater.pipeline.delivery_lag import Backlog
 from tests.support.databases import WAYS, Place, place
 from tests.support.postgres import VERSIONS, Postgres, Servers
 from tests.support.processes import eventually, health_at, served

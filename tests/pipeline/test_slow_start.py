@@ -24,7 +24,7 @@ from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.pace import Pace
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.report import Report, decode_report
+from headwater.pipeline.records.diff_record import Report, decode_report
 from headwater.pipeline.runners.inline import InlineRunner
 from headwater.pipeline.runners.progress_timeout import ProgressTimeout
 from tests.support.byhand import HUB_CLOCKS, Works

@@ -19,7 +19,7 @@ from headwater.log.segment import SegmentReader
 from headwater.model.value import Type, field_type, from_array, held_in
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, SubscribeRecord, decode_control
-from headwater.pipeline.records.report import Report
+from headwater.pipeline.records.diff_record import Report
 from tests.support.replay import reports
 
 _KINDS = {0: "=", 1: "+", 2: "~", 3: "-"}

@@ -16,7 +16,7 @@ from headwater.pipeline.cell.cell import Cell
 from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.report import Report, decode_report
+from headwater.pipeline.records.diff_record import Report, decode_report
 
 NEVER_MS = 10**9
 Edits = dict[tuple[int, int], list[str]]  # of each window and transaction

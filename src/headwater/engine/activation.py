@@ -17,7 +17,7 @@ from headwater.engine.rows.conform import TableSchema, conform
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.state.shared_contents import share_contents
 from headwater.engine.subscriptions import end, hydrate, unsubscribe
-from headwater.engine.windows.affected_groups import AffectedGroups
+from headwater.engine.windows.failing_groups import FailingGroups
 from headwater.engine.windows.instance_index import InstanceIndex
 from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
 from headwater.engine.windows.template_program import Program
@@ -104,7 +104,7 @@ def _serve(state: DataflowState, template: Template, widths: Mapping[str, int] |
         wide = _widths(state, template) if widths is None else widths
         derived = state.derived.get(template.table)
         instances = InstanceIndex(RangeIndex(template, state.counters) if template.selectors else None)
-        affected = AffectedGroups(template, table, [] if derived is None else derived.failed)
+        affected = FailingGroups(template, table, [] if derived is None else derived.failed)
         active = ActiveTemplate(template, Program(template, table), wide, instances, affected)
         state.active[template.id] = active
         state.served.setdefault(active.place, []).append(active)

@@ -23,7 +23,7 @@ from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.state.shared_contents import share_files
 from headwater.engine.state.spill import Inside, spill
 from headwater.engine.subscriptions import hydrate, open_window
-from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.windows.shown_hashes import NO_NAMES, ShownHashes
 from headwater.fs.sync import sync
 from headwater.model.schema import Table
 from headwater.plan.one_table import writer_of
@@ -116,7 +116,7 @@ def _saved_template(state: DataflowState, sql: str, tables: Mapping[str, Table])
 
 def _reopen(state: DataflowState, saved: SavedWindow) -> None:
     window = open_window(state, state.active[saved.instance.template], saved.instance, saved.seq, saved.prev)
-    window.names = RowNames(saved.names) if saved.names else NO_NAMES
+    window.names = ShownHashes(saved.names) if saved.names else NO_NAMES
     window.group.note()
     window.slots.records["unsaved"][window.slot] = False
 

@@ -20,7 +20,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.state.tally import Tally
-from headwater.engine.windows.affected_groups import AffectedGroups
+from headwater.engine.windows.failing_groups import FailingGroups
 from headwater.engine.windows.instance_index import InstanceIndex
 from headwater.engine.windows.partition import home_of, partition_of, partition_salt
 from headwater.engine.windows.row_identity import Multiset
@@ -45,7 +45,7 @@ class ActiveTemplate:
     program: Program
     widths: Mapping[str, int]
     instances: InstanceIndex
-    affected: AffectedGroups
+    affected: FailingGroups
 
     @property
     def place(self) -> Place:

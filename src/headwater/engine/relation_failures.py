@@ -12,7 +12,7 @@ from headwater.engine.dataflow_state import ActiveTemplate, DataflowState
 from headwater.engine.emissions.index import Entry
 from headwater.engine.operators.failures import Failure, FailureChange
 from headwater.engine.subscriptions import emit_result
-from headwater.engine.windows.row_names import NO_NAMES
+from headwater.engine.windows.shown_hashes import NO_NAMES
 from headwater.engine.windows.window import BY_RELATION, WindowGroup
 
 Concerned = list[tuple[ActiveTemplate, WindowGroup]]

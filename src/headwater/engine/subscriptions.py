@@ -14,7 +14,7 @@ from headwater.engine.ranking.sort_keys import PackedSortKeys
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.instance_index import encode_instance
-from headwater.engine.windows.row_names import RowNames
+from headwater.engine.windows.shown_hashes import ShownHashes
 from headwater.engine.windows.size_limits import outgrown
 from headwater.engine.windows.template_program import Projection, identity_of
 from headwater.engine.windows.window import BY_RELATION, Window, WindowGroup
@@ -114,7 +114,7 @@ def _block(active: ActiveTemplate, window: Window, id: Uint64s, places: Int64s, 
     return result_block(window.instance.id, window.seq, hashes, places, pool, active.program.types)
 
 
-def _named(names: RowNames, id: Uint64s) -> Uint64s:
+def _named(names: ShownHashes, id: Uint64s) -> Uint64s:
     return np.array([names.of(each) for each in id.tolist()], np.uint64) if names.kept else id
 
 

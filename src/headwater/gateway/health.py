@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from headwater.gateway.hub.hub import Hub
-from headwater.pipeline.backlog import Waiting
+from headwater.pipeline.delivery_lag import Waiting
 from headwater.pipeline.pipeline import Pipeline
 from headwater.runtime.vital_thread import VitalThread, first_failure
 

@@ -19,7 +19,7 @@ from headwater.inspection.log_segments import LogReport, RecordRange, log_report
 from headwater.log.segment import SegmentReader
 from headwater.pipeline.cell.manifest import Manifest
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.report import decode_report
+from headwater.pipeline.records.diff_record import decode_report
 
 
 @dataclass(frozen=True, slots=True)

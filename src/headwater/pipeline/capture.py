@@ -21,7 +21,7 @@ from headwater.model.columnar_changes import TransactionSlice, among
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
-from headwater.pipeline.backlog import Backlog
+from headwater.pipeline.delivery_lag import Backlog
 from headwater.pipeline.records.control import Schema, decode_control, position_of
 from headwater.pipeline.records.frame import decode_frame, encode_frames
 from headwater.runtime.vital_thread import VitalThread

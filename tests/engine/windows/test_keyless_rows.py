@@ -8,7 +8,7 @@ import pytest
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.emissions.reader import read_emissions
-from headwater.engine.windows.row_names import RowNames
+from headwater.engine.windows.shown_hashes import ShownHashes
 from headwater.engine.windows.visibility import before
 from headwater.model.change import Change, Transaction
 from headwater.model.emission import Diff
@@ -70,7 +70,7 @@ def test_what_changes_besides_is_told_alone() -> None:
 
 
 def test_a_name_is_kept_and_never_given_twice() -> None:
-    names, rng, now = RowNames(), random.Random(7), {id: id for id in range(20)}
+    names, rng, now = ShownHashes(), random.Random(7), {id: id for id in range(20)}
     for _ in range(500):
         old = rng.sample(sorted(now), 6)
         free = [id for id in range(40) if id not in now or id in old]

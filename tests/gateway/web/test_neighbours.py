@@ -12,10 +12,10 @@ import pytest
 from headwater.engine.emissions.reader import read_emissions
 from headwater.gateway.hub import hub
 from headwater.gateway.web import outbox, socket_sink
-from headwater.gateway.web.batcher import BATCH_MAX, FairQueue
+from headwater.gateway.web.call_batcher import BATCH_MAX, FairQueue
 from headwater.gateway.web.limits.bounded_protocols import BoundedWebSocket
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.records import report
+from headwater.pipeline.records import diff_record
 from headwater.pipeline.records.control import AnswerRecord
 from headwater.pipeline.requery.requery import LANES
 from headwater.plan.planner import Planned
@@ -86,7 +86,7 @@ def test_a_commit_finds_few_answers_before_it_in_the_log(tmp_path: Path, monkeyp
         eventually(lambda: len(pipeline._requery.windows.asked) == asked)
         with reader._lock:  # which keeps it from hearing of the cells
             go.set()
-            eventually(lambda: len(settling) >= 2 * LANES)
+            eventually(lambda: len(settling) >= LANES)
             assert len(logged) <= LANES
         eventually(lambda: len(logged) >= asked)
 
@@ -214,8 +214,8 @@ def test_results_that_are_read_beside_the_hub_miss_nothing(
         readers.add(threading.current_thread().name.rpartition("_")[0])
         return read_emissions(*arguments)
 
-    monkeypatch.setattr(report, "_MANY_VALUES", 1)
-    monkeypatch.setattr(report, "read_emissions", noted)
+    monkeypatch.setattr(diff_record, "_MANY_VALUES", 1)
+    monkeypatch.setattr(diff_record, "read_emissions", noted)
     with place(way, tmp_path) as here:
         here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
         here.write("INSERT INTO t VALUES (0, 0), (1, 1), (2, 2)")

@@ -22,7 +22,7 @@ from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import EndEpoch, Tick, encode_control
-from headwater.pipeline.records.report import Event, decode_report, events_of
+from headwater.pipeline.records.diff_record import Event, decode_report, events_of
 from tests.support.byhand import Works
 
 QUERIES = (

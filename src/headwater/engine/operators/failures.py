@@ -1,7 +1,7 @@
 """Failures: rows for which the source would raise an error, what is known of them, and when they come and go.
 
 While such a row exists, an instance that asks for values it may have gets an error, as in the source. Which instances
-these are is decided in `engine/windows/affected_groups.py`.
+these are is decided in `engine/windows/failing_groups.py`.
 """
 
 from __future__ import annotations

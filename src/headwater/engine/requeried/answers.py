@@ -24,7 +24,7 @@ from headwater.engine.requeried.keyed_rows import KeyedRows, Keys, Part, Turned
 from headwater.engine.requeried.match_rows import Renamed
 from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
-from headwater.engine.windows.row_names import RowNames
+from headwater.engine.windows.shown_hashes import ShownHashes
 from headwater.model.encoding.keys import hash_encoded
 from headwater.model.encoding.tagged_bytes import pack_column, storable_rows, stored
 from headwater.model.value import Row, Type, to_array
@@ -191,7 +191,7 @@ def _loaded(
     known = [tuple(row) for row in rows]
     if keys is None:
         return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
-    keyed = KeyedRows(msgspec.convert(keys, Keys), names=RowNames(names))
+    keyed = KeyedRows(msgspec.convert(keys, Keys), names=ShownHashes(names))
     keyed.load(known)
     return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)
 

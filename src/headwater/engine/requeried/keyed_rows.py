@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from headwater.engine.emissions.block import NOWHERE
 from headwater.engine.ranking.rank import LimitRange, Ranked, Touch, move, reframe
 from headwater.engine.requeried.match_rows import Identity, Renamed, packed, partners
-from headwater.engine.windows.row_names import RowNames
+from headwater.engine.windows.shown_hashes import ShownHashes
 from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
 from headwater.model.encoding.keys import encode_value, hash_encoded
 from headwater.model.value import Row
@@ -60,8 +60,8 @@ class KeyedRows:
     rows: dict[Identity, Row] = field(default_factory=dict)
     _indexes: dict[tuple[int, ...], Index] = field(default_factory=dict)
     _ranked: Ranked = field(default_factory=Ranked)  # empty where there is no order
-    names: RowNames = field(
-        default_factory=RowNames
+    names: ShownHashes = field(
+        default_factory=ShownHashes
     )  # of rows that are shown under another hash than that of their keys
 
     def shown(self) -> Iterator[tuple[int, Row]]:

@@ -1,8 +1,8 @@
 """Visibility: whether a transaction changes anything that the subscribers of a window see (law 5).
 
 Where the identity of rows is not wholly shown, rows may leave and come, take other keys or change places, and the
-result looks as before. Then nothing is emitted, and rows are shown under the names they had (`row_names.py`). It never
-decides by a hash alone.
+result looks as before. Then nothing is emitted, and rows are shown under the names they had (`shown_hashes.py`). It
+never decides by a hash alone.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.engine.ranges.ranges import Wanted
 from headwater.engine.ranking.rank import LimitRange, Ranked
-from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.windows.shown_hashes import NO_NAMES, ShownHashes
 from headwater.engine.windows.slot_array import Slots
 from headwater.plan.template import Instance
 
@@ -40,7 +40,7 @@ class Window:
     frame: LimitRange
     slots: Slots
     slot: int
-    names: RowNames = NO_NAMES
+    names: ShownHashes = NO_NAMES
 
     @property
     def seq(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headwater.log.segment import SegmentReader
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.report import Report
+from headwater.pipeline.records.diff_record import Report
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from headwater.gateway.hub.windows import Windows
 from headwater.model.emission import Diff, Emission
 from headwater.model.errors import HeadwaterError, Resync
 from headwater.pipeline.pipeline import Pipeline
-from headwater.pipeline.records.report import Event
+from headwater.pipeline.records.diff_record import Event
 from headwater.plan.planner import Planned
 from headwater.protocol.swap import as_swap
 

@@ -18,7 +18,7 @@ from headwater.gateway.hub.open_sessions import OpenSessions
 from headwater.gateway.hub.windows import Windows
 from headwater.model.errors import LogError
 from headwater.pipeline.pipeline import Pipeline
-from headwater.pipeline.records.report import Event, Report, decode_report, events_of
+from headwater.pipeline.records.diff_record import Event, Report, decode_report, events_of
 from headwater.runtime.vital_thread import VitalThread
 
 _WAIT_S = 0.25

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from headwater.gateway.hub.windows import Windows
-from headwater.pipeline.records.report import Event
+from headwater.pipeline.records.diff_record import Event
 from headwater.runtime.switch_interval import yielding
 
 _THREADS = 2

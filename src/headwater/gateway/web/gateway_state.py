@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from weakref import WeakValueDictionary
 
 from headwater.gateway.server import Server
-from headwater.gateway.web.batcher import Batcher
+from headwater.gateway.web.call_batcher import Batcher
 from headwater.gateway.web.limits.wide_queries import WideQueries
 from headwater.gateway.web.outbox import Bodies
 from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all, subscribe_all

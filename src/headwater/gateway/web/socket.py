@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from headwater.gateway.hub.session import Joining
 from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
-from headwater.gateway.web.batcher import Batcher
+from headwater.gateway.web.call_batcher import Batcher
 from headwater.gateway.web.gateway_state import GatewayState
 from headwater.gateway.web.limits.socket_limits import SocketLimits
 from headwater.gateway.web.outbox import Data, SocketOutbox

@@ -21,7 +21,7 @@ from headwater.model.limits import Limits
 from headwater.pipeline.activation.hydration import rows_at
 from headwater.pipeline.data_dir.layout import Layout
 from headwater.pipeline.records.control import Activate, Built, Schema, decode_control
-from headwater.pipeline.records.frame_buffer import FrameBuffer
+from headwater.pipeline.records.pending_frames import PendingFrames
 from headwater.plan.planner import logged_template
 
 Partition = tuple[int, int]
@@ -52,7 +52,7 @@ class OfflineBuild:
 
     def follow(self, before: int) -> int:
         """Takes what was logged since, up to `before`. How many records that were."""
-        pending, first = FrameBuffer(), self.applied
+        pending, first = PendingFrames(), self.applied
         with SegmentReader(self._layout.log, self.applied + 1) as reader:
             while (left := before - reader.offset) > 0:
                 records = reader.poll(min(left, self._limits.step_records_max), self._limits.step_bytes_max)
@@ -62,7 +62,7 @@ class OfflineBuild:
                 self.applied = pending.applied(records[-1].offset)
         return self.applied - first
 
-    def _take(self, records: Iterable[Record], pending: FrameBuffer) -> None:
+    def _take(self, records: Iterable[Record], pending: PendingFrames) -> None:
         for record in records:
             if record.kind is Kind.FRAME:
                 for frame in pending.complete(record, self.flow.tables):

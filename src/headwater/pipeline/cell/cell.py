@@ -24,14 +24,14 @@ from headwater.model.errors import Corrupt
 from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.control_records import ControlRecords
 from headwater.pipeline.cell.expulsion import expulsions, overburdened, placed
-from headwater.pipeline.cell.leases import Leases
 from headwater.pipeline.cell.manifest import Manifest, read_manifests
 from headwater.pipeline.cell.manifest_writer import ManifestWriter
 from headwater.pipeline.cell.pace import Pace
 from headwater.pipeline.cell.positions import StepPositions
+from headwater.pipeline.cell.window_leases import Leases
 from headwater.pipeline.records.control import Expel
-from headwater.pipeline.records.frame_buffer import FrameBuffer
-from headwater.pipeline.records.report import decode_report, encode_report
+from headwater.pipeline.records.diff_record import decode_report, encode_report
+from headwater.pipeline.records.pending_frames import PendingFrames
 from headwater.runtime.release_memory import trim_memory
 
 _DIFF_SEGMENTS = 8
@@ -67,7 +67,7 @@ class Cell:
         self._overburdened = overburdened(config.layout, config.number)
         self._emitted = self._last_emitted()
         self._reader = SegmentReader(config.layout.log, self.applied + 1)
-        self._pending = FrameBuffer()
+        self._pending = PendingFrames()
         self._pace = Pace(config.limits)
         self._saved_at, self._saved_offset = clock(), self.applied
 

@@ -20,8 +20,8 @@ from headwater.pipeline.activation.hydration import rows_at
 from headwater.pipeline.activation.offline_build import OfflineBuild, taken_over
 from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.expulsion import placed
-from headwater.pipeline.cell.leases import Leases
 from headwater.pipeline.cell.positions import StepPositions
+from headwater.pipeline.cell.window_leases import Leases
 from headwater.pipeline.records.control import (
     Activate,
     AnswerRecord,

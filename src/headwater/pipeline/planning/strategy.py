@@ -9,7 +9,7 @@ from headwater.dialects.registry import DIALECTS
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
-from headwater.pipeline.planning.analyze import measure
+from headwater.pipeline.planning.explain_analyze import measure
 from headwater.plan.explain import explain
 from headwater.plan.planner import Planned, plan
 from headwater.plan.requery_by_key import Selection, selection_of

@@ -23,10 +23,10 @@ from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.keyless_rows import looking_alike
 from headwater.engine.windows.ordered.edit_list import EditList
-from headwater.engine.windows.ordered.shown_names import ShownNames, coming_and_going, crossing
+from headwater.engine.windows.ordered.replayed_hashes import ReplayedHashes, coming_and_going, crossing
 from headwater.engine.windows.ordered.skip_unseen import FarChanges, SkippedKeys
 from headwater.engine.windows.ordered.step_rows import Pair, StepRows
-from headwater.engine.windows.row_names import NO_NAMES
+from headwater.engine.windows.shown_hashes import NO_NAMES
 from headwater.engine.windows.size_limits import outgrown
 from headwater.engine.windows.template_program import Program, Projection, identity_of, looks
 from headwater.engine.windows.window import Window, WindowGroup
@@ -48,7 +48,9 @@ def replay(
         changes = looking_alike(changes, joined.number, seen.place, looks(seen.pool))
     rows = StepRows(program, changes, seen)
     edits = EditList(rows, arrangement)
-    one = Replay(program, joined, rows, edits, ShownNames(rows, edits), SkippedKeys(limits, bool(seen.failed)), outbox)
+    one = Replay(
+        program, joined, rows, edits, ReplayedHashes(rows, edits), SkippedKeys(limits, bool(seen.failed)), outbox
+    )
     return one.run()
 
 
@@ -58,7 +60,7 @@ class Replay:
     joined: RowGroups
     rows: StepRows
     edits: EditList
-    names: ShownNames
+    names: ReplayedHashes
     skipped: SkippedKeys
     outbox: Outbox
     closed: list[Window] = field(default_factory=list)

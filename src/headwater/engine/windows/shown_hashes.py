@@ -1,4 +1,4 @@
-"""RowNames: the hashes under which the rows of a window are shown, where that is not their identity.
+"""ShownHashes: the hashes under which the rows of a window are shown, where that is not their identity.
 
 A row of a table without a key keeps its name while it looks the same (`keyless_rows.py`), though its identity, which is
 made of all its values, has changed. So do the rows of a window that looks as before, though their keys have changed
@@ -15,7 +15,7 @@ from headwater.engine.windows.row_identity import ordinal_hash
 
 
 @dataclass(slots=True, eq=False)
-class RowNames:
+class ShownHashes:
     """The names under which rows are shown, by identity; most rows are shown under their identity and are not here."""
 
     kept: dict[int, int] = field(default_factory=dict)
@@ -65,4 +65,4 @@ class RowNames:
         return name
 
 
-NO_NAMES = RowNames()  # of all windows where every row is shown under its identity; never turned
+NO_NAMES = ShownHashes()  # of all windows where every row is shown under its identity; never turned

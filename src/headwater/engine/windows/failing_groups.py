@@ -1,4 +1,4 @@
-"""AffectedGroups: which groups of one template ask for a row of the relation whose evaluation fails.
+"""FailingGroups: which groups of one template ask for a row of the relation whose evaluation fails.
 
 A group that asks for the values of a failing row has no correct result while that row exists. A group that does not
 ask for it is not affected, as in the source. Where a value is unknown, every group may be asking for it. It stores the
@@ -18,7 +18,7 @@ from headwater.model.schema import Table
 from headwater.plan.template import Template
 
 
-class AffectedGroups:
+class FailingGroups:
     """Failures by the bucket of their keys; under None those of which a key is not known."""
 
     def __init__(self, template: Template, table: Table, failures: Iterable[Failure]) -> None:

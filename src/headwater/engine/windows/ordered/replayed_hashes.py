@@ -1,7 +1,7 @@
-"""ShownNames: under which names rows are shown within a replay, where that is not their identity.
+"""ReplayedHashes: under which names rows are shown within a replay, where that is not their identity.
 
 A row without a key that looks the same keeps its name. Where a transaction leaves a window as it looks, nothing is
-emitted, and the rows are shown under the names that were there before (`row_names.py`, `visibility.py`).
+emitted, and the rows are shown under the names that were there before (`shown_hashes.py`, `visibility.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from headwater.engine.ranking.rank import Reframed, Touch
 from headwater.engine.windows.ordered.edit_list import EditList
 from headwater.engine.windows.ordered.step_rows import StepRows
-from headwater.engine.windows.row_names import NO_NAMES, RowNames
+from headwater.engine.windows.shown_hashes import NO_NAMES, ShownHashes
 from headwater.engine.windows.template_program import identity_of
 from headwater.engine.windows.visibility import Lazily, Look, before, same_bag
 from headwater.engine.windows.window import Window
@@ -21,7 +21,7 @@ Renaming = tuple[list[Touch], list[Touch | bytes], list[Touch | bytes]]
 
 
 @dataclass(slots=True)
-class ShownNames:
+class ReplayedHashes:
     """`before` are the names of rows before this transaction, by identity."""
 
     rows: StepRows
@@ -74,10 +74,10 @@ class ShownNames:
         return looks
 
 
-def _own(window: Window) -> RowNames:
+def _own(window: Window) -> ShownHashes:
     """The window's names, which other windows do not share."""
     if window.names is NO_NAMES:
-        window.names = RowNames()
+        window.names = ShownHashes()
     return window.names
 
 

@@ -12,7 +12,7 @@ from headwater.pipeline.records.frame import Frame, decode_frame
 
 
 @dataclass(slots=True)
-class FrameBuffer:
+class PendingFrames:
     deltas: dict[str, list[Delta]] = field(default_factory=dict)
     parts: list[Record] = field(default_factory=list)
 

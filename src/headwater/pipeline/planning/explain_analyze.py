@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from headwater.engine.analyze import Actual, measured
 from headwater.engine.dataflow import Dataflow
+from headwater.engine.explain_analyze import Actual, measured
 from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
