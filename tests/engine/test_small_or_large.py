@@ -72,6 +72,7 @@ def test_a_table_emits_the_same_whichever_side_is_forced(key: tuple[str, ...], s
         assert emitted[0] == emitted[1] == emitted[2]
 
 
+@pytest.mark.slow
 def test_relations_emit_the_same_whichever_side_is_forced(tmp_path: Path) -> None:
     for seed in range(12 * FUZZ):
         case = invented(seed)
