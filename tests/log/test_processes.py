@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import selectors
 import subprocess
 from collections.abc import Callable
@@ -12,11 +11,10 @@ from pathlib import Path
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.limits import Limits
+from tests.support.fuzz import MULTIPLIER as FUZZ
 
 Child = subprocess.Popen[str]
 Start = Callable[..., Child]
-
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 
 
 def line(child: Child) -> str:

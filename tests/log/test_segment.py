@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.log import local_tail
 from headwater.log import writer as writer_module
 from headwater.log.interface import LogReader, LogWriter
 from headwater.log.record import Kind, Piece, Record
@@ -20,8 +21,8 @@ from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.log.segment_file import list_segments, segment_path
 from headwater.model.errors import LimitExceeded, LogError
 from headwater.model.limits import Limits
+from tests.support.fuzz import MULTIPLIER as FUZZ
 
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 SMALL = Limits(segment_bytes_max=200, record_bytes_max=1000)
 
 items = st.tuples(st.sampled_from(Kind), st.binary(max_size=60))
@@ -32,6 +33,7 @@ steps = st.one_of(
     st.tuples(st.just("truncate"), st.floats(0, 1.2)),
     st.tuples(st.just("read"), st.integers(1, 5)),
     st.tuples(st.just("seek"), st.floats(0, 1.2)),
+    st.tuples(st.just("wait"), st.none()),
     st.tuples(st.just("sync"), st.none()),
 )
 
@@ -77,6 +79,10 @@ class Pair:
     def seek(self, share: float) -> None:
         self.reader.seek(int(share * len(self.records)) + 1)
 
+    def wait(self, _: None) -> None:
+        """From here on what is appended is handed over in memory."""
+        assert self.reader.wait(0) == (self.reader.offset <= len(self.records))
+
     def sync(self, _: None) -> None:
         self.writer.sync()
 
@@ -104,6 +110,43 @@ def test_the_log_is_a_list(steps: list[tuple[str, object]]) -> None:
             getattr(pair, name)(argument)
             pair.check()
         pair.close()
+
+
+@settings(max_examples=60 * FUZZ, deadline=None, derandomize=True)
+@given(st.lists(steps, max_size=40), st.sampled_from([0, 100, 1 << 20]))
+def test_a_log_that_is_handed_over_in_memory_is_the_same_list(steps: list[tuple[str, object]], unread: int) -> None:
+    """Also where the reader falls behind, and reads files again."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_tail, "_UNREAD_BYTES_MAX", unread)
+        pair = Pair(Path(directory) / "log")
+        pair.wait(None)
+        for name, argument in steps:
+            getattr(pair, name)(argument)
+        while pair.reader.offset <= len(pair.records):
+            pair.read(3)
+        pair.close()
+
+
+def test_what_is_handed_over_is_not_read_from_a_file(tmp_path: Path) -> None:
+    with SegmentWriter(tmp_path) as writer, SegmentReader(tmp_path) as reader:
+        assert not reader.wait(0) and not reader.poll()
+        looks = reader.looks
+        for number in range(5):
+            writer.append_many([(Kind.TICK, b"%d" % number), (Kind.FRAME, [b"a", b"b"])])
+            assert reader.wait(1.0)
+            assert [record.payload for record in reader.poll()] == [b"%d" % number, b"ab"]
+        assert reader.looks == looks
+
+
+def test_a_reader_that_waited_for_the_log_is_handed_what_its_writer_appends(tmp_path: Path) -> None:
+    with SegmentReader(tmp_path / "log") as reader:
+        assert not reader.wait(0)
+        with SegmentWriter(tmp_path / "log") as writer:
+            assert not reader.wait(0) and not reader.poll()
+            looks = reader.looks
+            writer.append(Kind.TICK, b"1")
+            assert reader.wait(1.0) and [record.payload for record in reader.poll()] == [b"1"]
+            assert reader.looks == looks
 
 
 def test_it_is_what_the_interface_says(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
 from headwater.model.errors import ProtocolError
 from headwater.model.value import Value
+from headwater.protocol import emissions
 from headwater.protocol.emissions import changed_columns, encode_body, from_message, kind_of, with_id
 from headwater.protocol.messages import WireDiff, WireResult, WireSwap, decode_from_server
 from tests.support.fuzz import tries
@@ -42,6 +43,17 @@ def test_a_diff_received_does_what_the_diff_sent_does(move: Move, id: str) -> No
 def test_a_result_received_is_the_result_sent(state: State, id: str) -> None:
     sent = Result(7, 3, 1, 9, tuple(state.rows), tuple(state.hashes), COLUMNS)
     assert repr(received(sent, id)) == repr(sent)
+
+
+@tries(50)
+@given(states(), st.integers(1, 20))
+def test_a_large_result_is_encoded_in_pieces_to_the_same_bytes(state: State, at_once: int) -> None:
+    sent = Result(7, 3, 1, 9, tuple(state.rows), tuple(state.hashes), COLUMNS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emissions, "_VALUES_AT_ONCE", 1 << 30)
+        whole = encode_body(sent)
+        patch.setattr(emissions, "_VALUES_AT_ONCE", at_once)
+        assert encode_body(sent) == whole
 
 
 @pytest.mark.parametrize("pairs", [(), ((0, 1),), ((0, 1), (1, 2))])

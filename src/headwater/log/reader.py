@@ -1,12 +1,14 @@
 """Reads a segment-file log, in any process. Trusts the head for how far; every record is verified all the same.
 
-It never writes, and takes no lock: readers do not affect the writer.
+It never writes, and takes no lock: readers do not affect the writer. What a writer in the same process appends while it
+waits is handed to it, and is not read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +16,7 @@ from typing import Self
 from headwater.fs.doorbell import Doorbell
 from headwater.log import head_file as head_file
 from headwater.log.head_file import Head, HeadFile
+from headwater.log.local_tail import Handed, Mailbox, attach, tail_name
 from headwater.log.record import FIRST_OFFSET, Flaw, Record
 from headwater.log.segment_file import BEGIN, SegmentFile, end_of, list_segments
 from headwater.model.errors import Corrupt, LogError
@@ -37,6 +40,12 @@ class SegmentReader:
         self._place = 0
         self._head = HeadFile(directory)
         self._bell: Doorbell | None = None
+        self._name = tail_name(directory)
+        self._is_watched = False  # by an event loop, which a file wakes
+        self._mailbox: Mailbox | None = None
+        self._handed: deque[Handed] = deque()
+        self._is_settled = False  # all that comes is handed over, and was since the last look
+        self._stand = (0, 0, 0)  # an offset, and the segment and the place where its record is to be found
 
     @property
     def offset(self) -> int:
@@ -44,14 +53,17 @@ class SegmentReader:
 
     def seek(self, offset: int) -> None:
         self._leave()
-        self._offset = offset
+        self._offset, self._is_settled = offset, False
 
     def poll(
         self, max_records: int = DEFAULT.step_records_max, max_bytes: int = DEFAULT.step_bytes_max
     ) -> list[Record]:
-        records: list[Record] = []
-        size = 0
+        records = self._taken(max_records, max_bytes)
+        if self._is_settled or len(records) >= max_records:
+            return records
+        size = sum(len(record.payload) for record in records)
         head = self._look()
+        self._is_settled = self._mailbox is not None and head is not None and self.offset >= head.next_offset
         while head is not None and self.offset < head.next_offset and len(records) < max_records and size < max_bytes:
             try:
                 record = self._next(head)
@@ -62,6 +74,37 @@ class SegmentReader:
             records.append(record)
             size += len(record.payload)
         return records
+
+    def _taken(self, max_records: int, max_bytes: int) -> list[Record]:
+        """What was handed over, where it follows."""
+        if self._mailbox is None:
+            return []
+        while handed := self._mailbox.take():
+            self._handed += handed
+        if self._handed and not self._offset:
+            self._offset = self.offset
+        while self._handed and self._handed[0].record.offset < self._offset:
+            self._handed.popleft()
+        records: list[Record] = []
+        size = 0
+        while self._handed and len(records) < max_records and size < max_bytes:
+            if self._handed[0].record.offset != self._offset:
+                self._is_settled = False  # files hold what is missing
+                break
+            record, segment, end = self._handed.popleft()
+            records.append(record)
+            size += len(record.payload)
+            self._offset += 1
+            self._stand = self._offset, segment, end
+        if records and self._segment is not None:
+            self._leave()
+        if self._mailbox.is_broken and not self._handed:
+            self._detach()
+        return records
+
+    def _detach(self) -> None:
+        self._mailbox, self._is_settled = None, False
+        self._handed.clear()
 
     def skip(self) -> None:
         """After `poll` raised: to the next record that reads. For logs that can spare one, and never for others."""
@@ -85,6 +128,26 @@ class SegmentReader:
         return segment.base == head.segment
 
     def wait(self, timeout_s: float) -> bool:
+        if self._mailbox is None and not self._is_watched and (mailbox := attach(self._name)) is not None:
+            self._mailbox, self._is_settled = mailbox, False
+        if self._mailbox is not None:
+            return self._wait_local(self._mailbox, timeout_s)
+        return self._wait_bell(timeout_s)
+
+    def _wait_local(self, mailbox: Mailbox, timeout_s: float) -> bool:
+        """Where nothing comes, the next poll looks at the files: the writer may be another one by now."""
+        if self._handed or (not self._is_settled and self._readable()):
+            return True
+        handed = mailbox.take(timeout_s)
+        if handed is None:
+            self._is_settled = False
+            return self._readable()
+        self._handed += handed
+        if not handed:
+            self._detach()
+        return bool(handed) or self._readable()
+
+    def _wait_bell(self, timeout_s: float) -> bool:
         bell = self._doorbell()
         bell.wait(0)  # what rang until now is seen by the look that follows
         deadline = time.monotonic() + timeout_s
@@ -101,11 +164,15 @@ class SegmentReader:
 
     def fileno(self) -> int:
         """Readable when there may be something new: for event loops. Then `wait(0)` silences it."""
+        self._is_watched = True
         return self._doorbell().fileno()
 
     def close(self) -> None:
         self._leave()
         self._head.close()
+        if self._mailbox is not None:
+            self._mailbox.end()
+            self._detach()
         if self._bell is not None:
             self._bell.close()
             self._bell = None
@@ -146,7 +213,8 @@ class SegmentReader:
         offset = self.offset
         segment = self._open(offset)
         try:
-            self._place = _place(segment, offset, _limit(segment, head))
+            known = self._stand[:2] == (offset, segment.base)
+            self._place = self._stand[2] if known else _place(segment, offset, _limit(segment, head))
         except LogError:
             segment.close()
             raise

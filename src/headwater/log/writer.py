@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +22,7 @@ from headwater.fs.sync import sync_now
 from headwater.log import head_file as head_file
 from headwater.log.group_commit import GroupCommit
 from headwater.log.head_file import Head
+from headwater.log.local_tail import Handed, LocalTail, close_tail, open_tail
 from headwater.log.ownership import Claim, Exclusive, Fencing
 from headwater.log.reader import read_last
 from headwater.log.record import FIRST_OFFSET, HEADER_BYTES, Kind, Payload, Piece, Record, pack
@@ -63,6 +64,7 @@ class SegmentWriter:
         self._group: GroupCommit[list[Item], list[int]] = GroupCommit(self._commit, self._lock)
         self._failure: BaseException | None = None
         self._segment = self._head_file = -1
+        self._tail: LocalTail | None = None
         self._head = Head(FIRST_OFFSET, FIRST_OFFSET, BEGIN, 0, BEGIN)
         self._claim = claim(directory)
         try:
@@ -181,6 +183,7 @@ class SegmentWriter:
             self._head_file = _open_head(self._directory, found)
             self._publish(found)
             os.fsync(self._head_file)
+            self._tail = open_tail(self._directory)
 
     def _check_size(self, payload: Payload) -> None:
         size = len(payload) if isinstance(payload, bytes) else sum(map(len, payload))
@@ -222,11 +225,19 @@ class SegmentWriter:
         """One write and one fsync for all batches. Runs with the lock held."""
         with self._writing():
             first, generation = self._head.next_offset, self._claim.generation
-            items = enumerate(chain.from_iterable(batches), first)
+            items = list(enumerate(chain.from_iterable(batches), first))
             records = [pack(offset, kind, generation, payload) for offset, (kind, payload) in items]
             self._write(records)
+            if self._tail is not None and self._tail.is_read:
+                self._tail.hand(self._handed([_record(offset, *item) for offset, item in items]))
         offsets = iter(range(first, self._head.next_offset))
         return [[next(offsets) for _ in batch] for batch in batches]
+
+    def _handed(self, records: Sequence[Record]) -> list[Handed]:
+        """With the places of these, which are the last that were written."""
+        ends = list(accumulate(HEADER_BYTES + len(record.payload) for record in records))
+        begin = self._head.length - ends[-1]
+        return [Handed(one, self._head.segment, begin + end) for one, end in zip(records, ends, strict=True)]
 
     def _write(self, records: Sequence[Sequence[Piece]]) -> None:
         sizes = [sum(map(len, record)) for record in records]
@@ -260,7 +271,13 @@ class SegmentWriter:
             if file >= 0:
                 os.close(file)
         self._segment = self._head_file = -1
+        if self._tail is not None:
+            close_tail(self._directory, self._tail)
         self._claim.close()
+
+
+def _record(offset: int, kind: Kind, payload: Payload) -> Record:
+    return Record(offset, kind, payload if isinstance(payload, bytes) else b"".join(payload))
 
 
 def _open_head(directory: Path, head: Head) -> int:

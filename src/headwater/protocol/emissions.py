@@ -3,6 +3,8 @@ in front for each subscriber."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, assert_never
 
 import msgspec
@@ -13,13 +15,30 @@ from headwater.protocol.messages import WireChange, WireDiff, WireResult, WireSw
 from headwater.protocol.values import from_wire, row_to_wire, to_wire
 
 _ENCODER = msgspec.json.Encoder()
+_VALUES_AT_ONCE = 10_000
 
 
 def encode_body(emission: Emission) -> bytes:
     """The message without its first field, `id`: see `with_id`."""
-    message = _wire("", emission)
-    encoded = _ENCODER.encode(message)
+    if isinstance(emission, Result) and len(emission.rows) * len(emission.columns) > _VALUES_AT_ONCE:
+        return b"".join(_large_body(emission))
+    return _body(emission)
+
+
+def _body(emission: Emission) -> bytes:
+    encoded = _ENCODER.encode(_wire("", emission))
     return encoded[encoded.index(b'"id":""') + len(b'"id":""') :]
+
+
+def _large_body(result: Result) -> Iterator[bytes]:
+    """What `_body` returns, in pieces: no other thread of this process runs while one of them is encoded."""
+    head, rows, tail = _body(replace(result, rows=())).partition(b'"rows":[')
+    yield head + rows
+    some = max(1, _VALUES_AT_ONCE // len(result.columns))
+    for start in range(0, len(result.rows), some):
+        values = [row_to_wire(row.values()) for row in result.rows[start : start + some]]
+        yield (b"," if start else b"") + _ENCODER.encode(values)[1:-1]
+    yield tail
 
 
 def with_id(kind: str, id: str, body: bytes) -> bytes:

@@ -34,8 +34,13 @@ def to_wire(value: Value) -> Any:
 
 
 def row_to_wire(values: Iterable[Value]) -> list[Any]:
-    """Most values are strings, and most of the rest pass as they are: only the others are looked at twice."""
-    return [value if type(value) in _PLAIN else to_wire(value) for value in values]
+    """Most values are strings or small integers, which pass as they are: only the others are looked at twice."""
+    return [
+        value
+        if (kind := type(value)) in _PLAIN or (kind is int and -_SAFE < value < _SAFE)  # type: ignore[operator]
+        else to_wire(value)
+        for value in values
+    ]
 
 
 def from_wire(value: Any) -> Value:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_OFTEN_S = 0.0005
+_OFTEN_S = 0.0001
 _lock = threading.Lock()
 _working = 0
 _before = _OFTEN_S

@@ -17,7 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import headwater
-from headwater.gateway.web.outbox import SocketOutbox
+from headwater.gateway.web.outbox import Bell, SocketOutbox
 from headwater.gateway.web.serve import listen
 from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
@@ -292,7 +292,7 @@ def test_who_is_too_slow_once_too_often_is_let_go_with_the_reason(
 
 def test_a_flooded_outbox_keeps_what_nothing_makes_up_for() -> None:
     async def flood() -> None:
-        outbox = SocketOutbox(asyncio.get_running_loop(), bytes_max=100)
+        outbox = SocketOutbox(Bell(asyncio.get_running_loop()), bytes_max=100)
         outbox.put(b"r" * 500, renewable=True)
         assert outbox.flooded_at is None, "one message always fits"
         outbox.put(b"closed")

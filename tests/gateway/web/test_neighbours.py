@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,9 @@ def test_a_commit_finds_few_answers_before_it_in_the_log(tmp_path: Path, monkeyp
         refresh, reached, settle = pipeline._requery._refresh, pipeline.capture.reached, reader.settle
         log = refresh._log
 
-        def noted(answer: AnswerRecord) -> int:
-            logged.append(answer.instance)
-            return log(answer)
+        def noted(answers: Sequence[AnswerRecord]) -> list[int]:
+            logged.extend(answer.instance for answer in answers)
+            return log(answers)
 
         def settled() -> None:
             settling.append(len(logged))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -22,9 +21,8 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, field_type, from_array, pack_any
 from headwater.pipeline.records import frame as module
 from headwater.pipeline.records.frame import DIFF, RENAMES, TX, Frame, decode_frame
+from tests.support.fuzz import MULTIPLIER as FUZZ
 from tests.support.values import OF_TYPE
-
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 
 KEYED = Table("keyed", (Column("id", Type.INTEGER), Column("name", Type.TEXT)), ("id",), schema_id=7)
 NOCASE = Table("nocase", (Column("name", Type.TEXT, collation="NOCASE"), Column("n", Type.INTEGER)), ("name",))

@@ -26,11 +26,22 @@ class Alignment:
         """Only sessions that something was said to, that wait for a position or whose heartbeat is due are looked at:
         a position that does not concern a session costs it nothing (law 10)."""
         for session in self._sessions.due():
-            self.move(session, everything=True)
+            self._beat(session)
         for session in list(self._sessions.stirred):
             self.move(session)
         for session in list(self._sessions.awaiting):
             self._answer(session)
+
+    def _beat(self, session: Session) -> None:
+        """Of most sessions all that is to be said is how far they are."""
+        if session.inbox or session.answered or session.behind is not None:
+            self.move(session, everything=True)
+            return
+        self.sessions_moved += 1
+        position = self._cells.aligned(session.cells)[1]
+        if position > session.position:
+            session.position = position
+            session.sink.progress(position)
 
     def move(self, session: Session, *, everything: bool = False) -> None:
         self.sessions_moved += 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cached_property, partial
 from weakref import WeakValueDictionary
 
 from headwater.gateway.server import Server
 from headwater.gateway.web.call_batcher import Batcher
+from headwater.gateway.web.heartbeat import Heartbeat
 from headwater.gateway.web.limits.wide_queries import WideQueries
-from headwater.gateway.web.outbox import Bodies
+from headwater.gateway.web.outbox import Bell, Bodies
 from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, plan_all, subscribe_all
 from headwater.gateway.web.thread_pools import ThreadPools
 from headwater.model.limits import Limits
@@ -33,6 +35,14 @@ class GatewayState:
     @cached_property
     def wide(self) -> WideQueries:
         return WideQueries(self._server.pipeline.limits)
+
+    @cached_property
+    def bell(self) -> Bell:
+        return Bell(asyncio.get_running_loop())
+
+    @cached_property
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(self._server.pipeline.limits.heartbeat_ms / 1000)
 
     def share_of(self, address: str, limits: Limits) -> Share:
         """What the sessions of one address hold together, as long as there is one."""

@@ -35,6 +35,27 @@ class Bodies:
         return body
 
 
+class Bell:
+    """Wakes those who wait on an event loop, from any thread: many that are rung at a time wake the loop once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._rung: deque[asyncio.Event] = deque()
+        self._is_under_way = False
+
+    def ring(self, event: asyncio.Event) -> None:
+        self._rung.append(event)
+        if not self._is_under_way:
+            self._is_under_way = True
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and so are the sockets
+                self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self._is_under_way = False  # before it looks: who rings from now on wakes the loop again
+        while self._rung:
+            self._rung.popleft().set()
+
+
 Data = bytes | Callable[[], bytes]  # a message, or what encodes it
 
 
@@ -51,8 +72,8 @@ class SocketOutbox:
     At the limit it is *flooded*: what a fresh result makes up for is dropped, and goes on being dropped until `renew`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, bytes_max: int) -> None:
-        self._loop, self._bytes_max = loop, bytes_max
+    def __init__(self, bell: Bell, bytes_max: int) -> None:
+        self._bell, self._bytes_max = bell, bytes_max
         self._lock = threading.Lock()
         self._messages: deque[Sent] = deque()
         self._bytes = self._largest = 0
@@ -86,8 +107,7 @@ class SocketOutbox:
             self.flooded_at = None
 
     def ring(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and so is the socket
-            self._loop.call_soon_threadsafe(self._filled.set)
+        self._bell.ring(self._filled)
 
     async def take(self) -> list[Data]:
         await self._filled.wait()

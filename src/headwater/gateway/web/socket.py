@@ -57,8 +57,9 @@ class Socket:
         self._protocol = ServerSession(secrets.token_hex(8), limits=self._limits, share=share)
         self._allowance = SocketLimits(self._limits, time.monotonic())
         self._farewell = _SLOW, _TOO_SLOW.format(self._limits.outbox_bytes_max)
-        self._outbox = SocketOutbox(asyncio.get_running_loop(), self._limits.outbox_bytes_max)
+        self._outbox = SocketOutbox(shared.bell, self._limits.outbox_bytes_max)
         self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
         self._sink = SocketSink(self._outbox, shared.bodies, self._ended, self._subscribed)
         self.session = server.hub.open(self._sink)
         self._opening: dict[str, asyncio.Task[None]] = {}  # the last of each id
@@ -70,10 +71,12 @@ class Socket:
 
     async def run(self) -> None:
         """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
-        tasks = [asyncio.create_task(each) for each in (self._receive(), self._send(), self._beat())]
+        tasks = [asyncio.create_task(each) for each in (self._receive(), self._send())]
+        leave = self._shared.heartbeat.join(self._beat)
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*tasks, self._over], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            leave()
             for task in (*tasks, *self._opening.values()):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -231,23 +234,26 @@ class Socket:
 
     async def _transmit(self, messages: list[Data]) -> None:
         for data in messages:
-            encoded = data if isinstance(data, bytes) else await self._shared.workers.slowly(data)
-            await self._websocket.send_text(encoded.decode())
+            text = data.decode() if isinstance(data, bytes) else await self._shared.workers.slowly(_text_of, data)
+            await self._websocket.send_text(text)
 
-    async def _beat(self) -> None:
-        """Silence is not a stall: a progress now and then, whatever happens. Ends when the peer has stopped reading."""
-        while not self._outbox.hopeless:
-            await asyncio.sleep(self._limits.heartbeat_ms / 1000)
-            farewell = self._allowance.farewell(self._protocol, time.monotonic())
-            if farewell is not None:
-                self._farewell = farewell
-                return
-            flooded_at = self._outbox.flooded_at
-            if flooded_at is not None and time.monotonic() - flooded_at > self._patience_s:
-                return
-            if self._sink.is_quiet and self.session.position >= 0:
-                self._sink.progress(self.session.position)
-            self._sink.is_quiet = True
+    def _beat(self) -> None:
+        """Silence is not a stall: a progress now and then, whatever happens. Over when the peer has stopped reading."""
+        farewell = self._allowance.farewell(self._protocol, time.monotonic())
+        if farewell is not None:
+            self._farewell = farewell
+        if farewell is not None or self._outbox.hopeless or self._is_flooded_for_long:
+            if not self._over.done():
+                self._over.set_result(None)
+            return
+        if self._sink.is_quiet and self.session.position >= 0:
+            self._sink.progress(self.session.position)
+        self._sink.is_quiet = True
+
+    @property
+    def _is_flooded_for_long(self) -> bool:
+        flooded_at = self._outbox.flooded_at
+        return flooded_at is not None and time.monotonic() - flooded_at > self._patience_s
 
     @property
     def _patience_s(self) -> float:
@@ -264,6 +270,10 @@ def _given(subscribe: Subscribe) -> Given:
 def _is_long(subscribe: Subscribe) -> bool:
     """So long that planning it would hold up those who subscribe at the same time."""
     return len(subscribe.sql) > _LONG_SQL
+
+
+def _text_of(encode: Callable[[], bytes]) -> str:
+    return encode().decode()
 
 
 async def _in_turn(before: asyncio.Task[None] | None, what: Callable[[], Awaitable[None]]) -> None:

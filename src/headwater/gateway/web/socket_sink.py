@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from headwater.gateway.web.outbox import Bodies, SocketOutbox
 from headwater.model.emission import Emission, Result
@@ -71,8 +71,14 @@ class SocketSink:
 
     def progress(self, position: int) -> None:
         self.is_quiet = False
-        self._outbox.put(encode_message(Progress(position)), renewable=True)
+        self._outbox.put(_progress(position), renewable=True)
         self._outbox.ring()
 
     def send(self, message: Message) -> None:
         self._outbox.put(encode_message(message))
+
+
+@lru_cache(maxsize=16)
+def _progress(position: int) -> bytes:
+    """The same for all sockets."""
+    return encode_message(Progress(position))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from headwater.engine.emissions.codec import decode, encode
+from headwater.engine.emissions.codec import decode, encode_pieces
 from headwater.engine.emissions.index import Entry
 from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.emissions.reader import read_emissions
@@ -36,7 +36,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     at: float
     pid: int
     positions: dict[int, int]
-    emitted: bytes
+    emitted: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Event:
 
 _DECODER = msgspec.msgpack.Decoder(Report)
 _ENCODER = msgspec.msgpack.Encoder()
+_NOTHING, _EMPTY = memoryview(b""), b"\xc4\x00"  # and how msgpack writes it
 Names = Callable[[str], Sequence[str] | None]
 Defer = Callable[[Sequence[int], Callable[[], list[Event]]], bool]  # the instances, and what reads their events
 _MANY_VALUES = 20_000  # of results; reading so many takes milliseconds
@@ -66,9 +67,18 @@ def encode_report(
     attempt: int,
     positions: dict[int, int],
     what: EmissionBatch,
-) -> bytes:
-    payload = encode(what) if what.index else b""
-    return _ENCODER.encode(Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, payload))
+) -> list[bytes | memoryview]:
+    """The record's payload, in pieces."""
+    pieces = encode_pieces(what) if what.index else []
+    report = Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, _NOTHING)
+    return [_ENCODER.encode(report).removesuffix(_EMPTY) + _bin_header(sum(map(len, pieces))), *pieces]
+
+
+def _bin_header(size: int) -> bytes:
+    """What msgpack writes before so many bytes: they are the report's last field."""
+    if size < 1 << 8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
 
 
 def decode_report(payload: bytes) -> Report:
@@ -121,7 +131,7 @@ def _deferred(emitted: EmissionBatch, mine: list[Entry], report: Report, gen: in
     return defer([entry.instance for entry in mine], read)
 
 
-def _decoded(payload: bytes) -> EmissionBatch:
+def _decoded(payload: memoryview) -> EmissionBatch:
     try:
         return decode(payload)
     except (msgspec.MsgspecError, pa.ArrowException, ValueError) as error:

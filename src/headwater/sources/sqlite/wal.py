@@ -13,6 +13,7 @@ Only the `-wal` file is ever opened: closing the database or its `-shm` file wou
 from __future__ import annotations
 
 import os
+import struct
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,7 @@ LEFT_BYTES_MAX = 16 << 20  # of the WAL before; 1,000 pages of 4 kB are usual
 ENDS_MAX = 1 << 20  # remembered; older ones go, and what is read again that far back is merged
 _MAGIC = (0x377F0682, 0x377F0683)  # checksums over little- and big-endian words
 _LEAF_OF_TABLE = 0x0D
+_SALTS = struct.Struct(">II")
 
 Words = npt.NDArray[np.uint32]
 
@@ -242,6 +244,23 @@ class WalReader:
             self._read_from(self._file.fileno(), trusted)
         except FileNotFoundError:
             self.header = None
+
+    @property
+    def last(self) -> int:
+        """The last seq that a transaction is known to end with."""
+        return self._seqs[-1] if self._seqs else 0
+
+    def is_behind(self) -> bool:
+        """Frames follow the last commit that was read, or the WAL was started over; also where there is none."""
+        try:
+            file = self._file.fileno()
+        except FileNotFoundError:
+            return True
+        header = self.header
+        if header is None or parse_header(os.pread(file, HEADER_BYTES, 0)) != header:
+            return True
+        head = os.pread(file, FRAME_BYTES, HEADER_BYTES + self._frames * header.frame_bytes)
+        return head[8:16] == _SALTS.pack(*header.salts)
 
     def ends(self, after: int, upto: int) -> list[int]:
         """The seqs in (after, upto] that transactions are known to end with, ascending."""
