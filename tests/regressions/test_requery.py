@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headwater
 from headwater.model.errors import SourceError
 from headwater.pipeline.records.control import AnswerRecord
 from headwater.plan.planner import Planned
@@ -137,11 +138,11 @@ def test_an_answer_is_not_taken_for_that_of_who_asks_next(works: Works) -> None:
 
     other = threading.Thread(target=leave_and_return, daemon=True)
 
-    def overtaken(answer: AnswerRecord) -> int:
+    def overtaken(answers: Sequence[AnswerRecord]) -> list[int]:
         requery._refresh._log = log
         other.start()
         assert lock.is_awaited.wait(30)
-        return log(answer)
+        return log(answers)
 
     requery._refresh._log = overtaken
     works.write("UPDATE t SET n = 5 WHERE id = 1")
@@ -225,3 +226,22 @@ def test_a_question_that_is_cancelled_as_it_is_answered_ends_no_other(
         assert source.query("SELECT 3 AS three").rows == [(3,)]
     finally:
         source.close()
+
+
+@pytest.mark.parametrize(
+    "join", ["JOIN u USING (k)", "NATURAL JOIN u", "FULL JOIN u USING (k)", "JOIN by_name USING (k)"]
+)
+def test_a_table_that_is_only_joined_by_the_names_of_its_columns_is_watched(join: str, tmp_path: Path) -> None:
+    """SQLite's authorizer is not asked for columns that USING and NATURAL compare: changes of `u` were not noticed."""
+    with headwater.connect("memory://", runner="inline", data_dir=tmp_path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER)")
+        db.execute("CREATE TABLE u (k INTEGER, n INTEGER)")
+        db.execute("CREATE VIEW by_name AS SELECT k FROM u NATURAL JOIN (SELECT k FROM u)")
+        db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+        live = db.query(f"SELECT t.id, count(*) OVER () AS c FROM t {join} WHERE t.id > 0", live=True)
+        assert live.wait(db.execute("INSERT INTO u VALUES (1, 1)"))
+        assert [row["id"] for row in live.rows] == ([1, 2] if "FULL" in join else [1])
+        db.verify(live)
+        assert live.wait(db.execute("UPDATE u SET k = 2"))
+        assert [row["id"] for row in live.rows] == ([1, 2] if "FULL" in join else [2])
+        db.verify(live)

@@ -273,6 +273,20 @@ def test_a_source_knows_about_how_many_rows_there_are(database: SampleDatabase) 
         source.rows_about("nowhere")
 
 
+def test_a_source_knows_how_many_different_values_a_column_has(database: SampleDatabase) -> None:
+    source = _shop(database)
+    assert source.statistics(["t"]).keys() <= {"t"}
+    rows = [(number, str(number % 50)) for number in range(3, 1001)]
+    marks = ", ".join(("?" if database.mark == "?" else f"${n}") for n in (1, 2))
+    source.executemany(f"INSERT INTO t (id, a) VALUES ({marks})", rows)
+    database.run("CREATE INDEX by_a ON t (a)", "ANALYZE t")
+    found = source.statistics(["t"])["t"]
+    assert found.rows == 1000
+    assert found.columns["a"].distinct == pytest.approx(52, rel=0.1)
+    with pytest.raises(SourceError, match="nowhere"):
+        source.statistics(["nowhere"])
+
+
 def test_an_empty_table_has_a_snapshot(database: SampleDatabase) -> None:
     source = _shop(database)
     database.run("DELETE FROM t")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
 
 from rich.console import Console
 
@@ -26,6 +32,23 @@ def connected(args: argparse.Namespace) -> Database:
         epoch_s=args.epoch,
         ephemeral=True,
     )
+
+
+@contextlib.contextmanager
+def until_terminated() -> Iterator[None]:
+    """SIGTERM ends the block as an exception does, so that nothing of it is left in the database."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def is_gateway(url: str) -> bool:

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from headwater.client.live import LiveResult
-from headwater.commands.terminal import connected, err
+from headwater.commands.terminal import connected, err, until_terminated
 from headwater.model.addresses import shown
 from headwater.model.errors import HeadwaterError
 from headwater.model.union import Value
@@ -21,6 +21,7 @@ from headwater.model.union import Value
 
 def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as opened:
+        opened.enter_context(until_terminated())
         with err.status(f"connecting to {shown(args.source)} …") as said:
             db = opened.enter_context(connected(args))
             said.update("reading the tables of the query, the first time …")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.dialects.registry import DIALECTS
@@ -16,6 +16,7 @@ from headwater.model.value import Row, Type
 from headwater.plan.fingerprint import instance_id, template_id
 from headwater.plan.planner import Planned
 from headwater.plan.requery_by_key import Selection
+from headwater.plan.requery_by_value import AskedColumn, AskedKeys, asked_keys
 from headwater.plan.strategy import ASKED as ASKED
 from headwater.plan.strategy import REQUERY, SELECTIVE
 from headwater.plan.template import Instance, Template
@@ -31,7 +32,8 @@ _HOW = {
 class Requeried:
     """`mask` tells for each table which columns count; rows that come or go always do. `why` says why it is neither
     incremental nor, where it has no selection, selective. `learned`: after so many redefinitions of views and functions
-    it was found what the query reads."""
+    it was found what the query reads. It calls `functions`. `asks` are the columns that instances of the template ask
+    for values of, `only` the values of this one: other changes of these tables do not concern it."""
 
     template: str
     instance: int
@@ -44,6 +46,9 @@ class Requeried:
     why: tuple[str, ...]
     selection: Selection | None = None
     learned: int = 0
+    asks: tuple[AskedColumn, ...] = ()
+    functions: frozenset[str] = frozenset()
+    only: Mapping[str, AskedKeys] = field(default_factory=dict)
 
     @property
     def strategy(self) -> str:
@@ -96,7 +101,9 @@ def _depends(query: Requeried) -> Iterator[str]:
     for table, columns in sorted(query.mask.items()):
         named = ", ".join(sorted(columns - {""}))
         how = "again" if query.selection is None else _how(query.selection, table)
-        yield f"asked {how} when a row of {table} comes or goes" + (f", or one of {named} changes" if named else "")
+        where = "".join(f" where {one}" for one in query.asks if one.table == table and table in query.only)
+        what = f"a row of {table}{where} comes or goes"
+        yield f"asked {how} when {what}" + (f", or one of {named} changes" if named else "")
     if query.selection is not None and query.selection.order:
         yield f"rows that its order leaves equal are ordered by {', '.join(query.selection.ties)}"
 
@@ -114,13 +121,30 @@ def requeried(
     mask: Mapping[str, frozenset[str]],
     why: tuple[str, ...],
     selection: Selection | None = None,
+    asks: tuple[AskedColumn, ...] = (),
+    functions: frozenset[str] = frozenset(),
 ) -> Requeried:
-    keywords = tuple(sorted(params)) if isinstance(params, Mapping) else ()
-    values = tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
+    keywords, values = _given(params)
     template = template_id("\0".join(("", *names)), sql)  # a text whose columns are others by now is another one
     instance = instance_id(template, (*keywords, *values), None, 0)
     ordered = has_order(sql) if selection is None else bool(selection.order)
-    return Requeried(template, instance, sql, values, keywords, names, ordered, mask, why, selection)
+    made = Requeried(
+        template, instance, sql, values, keywords, names, ordered, mask, why, selection, 0, asks, functions
+    )
+    return replace(made, only=asked_keys(asks, params))
+
+
+def another_instance(query: Requeried, params: Sequence[Any] | Mapping[str, Any]) -> Requeried:
+    """The same text with other values."""
+    keywords, values = _given(params)
+    instance = instance_id(query.template, (*keywords, *values), None, 0)
+    only = asked_keys(query.asks, params)
+    return replace(query, instance=instance, values=values, keywords=keywords, only=only)
+
+
+def _given(params: Sequence[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...], Row]:
+    keywords = tuple(sorted(params)) if isinstance(params, Mapping) else ()
+    return keywords, tuple(params[name] for name in keywords) if isinstance(params, Mapping) else tuple(params)
 
 
 def has_order(sql: str) -> bool:

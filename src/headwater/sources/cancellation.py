@@ -88,3 +88,18 @@ class Cancellation:
                 f"the result of the query is larger than {self.bytes_max >> 20} MiB",
                 hint="select fewer rows or columns",
             )
+
+
+class SharedCancellation(Cancellation):
+    """Of several questions that are asked as one: it is over when as many clients as wait for it have cancelled."""
+
+    def __init__(self, seconds: float, bytes_max: int, waiting: int) -> None:
+        super().__init__(seconds, bytes_max)
+        self._waiting = waiting
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._waiting -= 1
+            is_wanted = self._waiting > 0
+        if not is_wanted:
+            super().cancel()

@@ -17,6 +17,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
+from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import Cancellation
 
 Params = Sequence[Value] | Mapping[str, Value]
@@ -74,6 +75,7 @@ class Reads:
     A table whose rows are only counted has the column `""`. `row_by_row`: the query reads no view, and the database
     knows that it calls no aggregate, window or set-returning function. `typed` are its columns as if they were a
     table's, where the database describes them. `sees_through`: it reads a view, or calls a user-defined function.
+    `once` are the tables that stand in it a single time, where the database tells.
     """
 
     columns: tuple[str, ...]
@@ -82,6 +84,7 @@ class Reads:
     row_by_row: bool = False
     typed: tuple[Column, ...] = ()
     sees_through: bool = False
+    once: frozenset[str] | None = None
 
 
 class Snapshot(Protocol):
@@ -138,6 +141,9 @@ class Source(Protocol):
     def rows_about(self, table: str) -> int | None:
         """An estimate of a table's row count that does not read the table; None where there is none."""
 
+    def statistics(self, tables: Iterable[str]) -> Statistics:
+        """What the database knows of the rows of tables, without reading them. It may be old."""
+
     def capture(self, table: str) -> Table:
         """From here on the table's changes are reported, also after a restart. Capturing twice is capturing once.
 
@@ -169,6 +175,12 @@ class Source(Protocol):
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         """A SELECT on the user's tables and views, answered by the database now; `PermissionDenied` where it does more.
         `LimitExceeded` past the time limit of the cancellation, which has a default."""
+
+    def query_together(
+        self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation | None = None
+    ) -> list[Answer]:
+        """Several such SELECTs on one connection, all answered as of one position; the limits are those of all of them
+        together. Where one fails, all do."""
 
     def select_all(self, table: Table) -> str:
         """The SQL that selects all columns of a table, in their order."""

@@ -19,7 +19,8 @@ from headwater.model.emission import Diff, Emission
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Params
 from headwater.sources.sqlite.memory import MemoryMoment
-from headwater.sources.sqlite.source import SqliteMoment, SqliteSource
+from headwater.sources.sqlite.questions.moment import SqliteMoment
+from headwater.sources.sqlite.source import SqliteSource
 from tests.fuzz.postgres.oracle import Journal, journal, repeat, watch
 from tests.fuzz.postgres.writers import Connection, run
 from tests.pipeline.test_faults import kill_server, open_position

@@ -88,6 +88,7 @@ def strict(origin: Origin, tmp_path: Path) -> Iterator[Place]:
     yield from _opened(origin, tmp_path, _MOMENT)
 
 
+@pytest.mark.slow
 def test_others_follow_writes_beside_endless_questions_which_end_with_their_client(origin: Origin, here: Place) -> None:
     with headwater.connect(here.url) as other:
         endless = [other.query(origin.endless(number), live=True, timeout=0.1) for number in range(5)]

@@ -193,8 +193,14 @@ def test_slots_of_ours_are_told_with_what_they_hold_back(url: str, db: Db, tmp_p
     assert slot.state is Severity.BAD
     assert slot.by_hand
     assert "not in use" in slot.found
+    assert f"publication {name_for(tmp_path)}" not in _examined(url)
     db.execute(slot.fix.encode())
     assert f"slot {name_for(tmp_path)}" not in _examined(url)
+    (publication,) = _examined(url)[f"publication {name_for(tmp_path)}"]
+    assert publication.state is Severity.NOTE
+    assert publication.by_hand
+    db.execute(publication.fix.encode())
+    assert f"publication {name_for(tmp_path)}" not in _examined(url)
 
 
 def test_findings_for_programs(url: str, db: Db, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +132,52 @@ def test_changes_that_are_read_again_while_writers_are_waited_for_are_not_missed
     db.execute("UPDATE u SET id = id + 10")
     replica.apply(drained(source, replica.position))
     replica.holds([(11,), (12,), (13,)])
+
+
+_WAITS = {
+    "for a slot": "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE '%replication_slot%' AND state = 'active' "
+    "AND wait_event_type = 'Lock'",
+    "for writers": "SELECT count(*) FROM pg_publication_rel",
+}
+
+
+@pytest.mark.parametrize(("what", "ephemeral"), [("for a slot", False), ("for a slot", True), ("for writers", False)])
+def test_who_waits_for_transactions_of_others_waits_no_longer_than_the_source(
+    source: PostgresSource, db: Db, url: str, monkeypatch: pytest.MonkeyPatch, what: str, ephemeral: bool
+) -> None:
+    """A server that was told to end took 19 s, while its first subscription waited for a slot."""
+    monkeypatch.setattr(slot, "WRITERS_S_MAX", 600.0)
+    source.ephemeral = ephemeral
+    reasons = list[str]()
+    with psycopg.connect(url) as writer:
+        if what == "for writers":
+            source.capture("u")
+        writer.execute("INSERT INTO t VALUES (1, 'x')")
+
+        def capture() -> None:
+            try:
+                source.capture("t")
+            except SourceError as error:
+                reasons.append(error.message)
+
+        waiting = threading.Thread(target=capture)
+        waiting.start()
+        eventually(lambda: db.execute(_WAITS[what].encode()).fetchone() == (2 if what == "for writers" else 1,))
+        source.close()
+        waiting.join()
+        assert reasons == ["the server is shutting down"]
+
+
+def test_a_watch_that_is_terminated_leaves_nothing(db: Db, url: str) -> None:
+    """Its publication stayed, and no command told of it."""
+    words = ["watch", "SELECT id FROM t", "--source", url, "--runner", "inline", "--json"]
+    with subprocess.Popen([sys.executable, "-m", "headwater.cli", *words], stdout=subprocess.PIPE) as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline()
+        assert db.execute(_OURS).fetchall() != []
+        watch.terminate()
+        assert watch.wait() == 128 + signal.SIGTERM
+    assert db.execute(_OURS).fetchall() == []
 
 
 def _captured_at_last(source: PostgresSource) -> None:

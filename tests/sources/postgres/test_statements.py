@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -13,9 +12,10 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.source import PostgresSource
 from tests.sources.replica import Replica, drained
+from tests.support.fuzz import MULTIPLIER
 
 Db = psycopg.Connection[Any]
-_ROUNDS = 60 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+_ROUNDS = 60 * MULTIPLIER
 _BIG = "(SELECT string_agg(md5(n::text || {seed}), '') FROM generate_series(1, 300) n)"
 
 TABLES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 import subprocess
@@ -17,9 +16,9 @@ from headwater.model.change import Transaction
 from headwater.sources.source import Item, Source
 from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import Replica
+from tests.support.fuzz import MULTIPLIER as FUZZ
 
 WRITER = Path(__file__).with_name("writer.py")
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 CHECKPOINTER = """
 import random, sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -33,6 +34,18 @@ def test_positions_follow_commits(source: SqliteSource, db: sqlite3.Connection) 
     assert [item.position for item in source.changes(0, 5)] == [2, 4, 8]
     db.execute("INSERT INTO t VALUES (5)")
     assert source.position() == 9
+
+
+def test_a_change_is_as_old_as_its_commit(source: SqliteSource, db: sqlite3.Connection, path: Path) -> None:
+    """Its age was counted from when we had logged it."""
+    db.execute("CREATE TABLE t(a)")
+    source.capture("t")
+    for _ in range(2):
+        db.execute("INSERT INTO t VALUES (1)")
+    os.utime(f"{path}-wal", (1e9, 1e9))
+    first, *_ = source.changes(0, 5)
+    assert isinstance(first, Transaction)
+    assert (first.position, first.committed_at) == (1, 1e9)
 
 
 def test_a_transaction_that_raises_is_rolled_back(source: SqliteSource, db: sqlite3.Connection) -> None:

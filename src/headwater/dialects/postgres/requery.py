@@ -6,14 +6,17 @@ PostgreSQL tells type and collation of what a query is ordered by.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.dialects.postgres import equality_keys
 from headwater.dialects.postgres.types.kind import INTERVAL, PLAIN, REALS, PostgresKind, is_text
 from headwater.dialects.postgres.types.kinds import kind_of_column
 from headwater.dialects.postgres.types.numeric import is_numeric
 from headwater.model.schema import Column, Table
+from headwater.model.value import Value
+from headwater.sql.outline.asked_values import NamedTable
 from headwater.sql.outline.order_terms import Sort
 from headwater.sql.outline.outline import FromItem, Outline
 from headwater.sql.outline.tokens import NoOutline
@@ -35,7 +38,7 @@ class PostgresRequery:
         given = any(str(value).strip().lower() == "now" for value in values)
         return function in _CLOCKS and (given or bool(_NOW.search(sql)))
 
-    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
+    def table(self, item: FromItem | NamedTable, tables: Mapping[str, Table]) -> Table | None:
         return tables.get(item.name if item.schema in ("", "public") else f"{item.schema}.{item.name}")
 
     def equals_alike(self, one: Column, other: Column) -> bool:
@@ -44,6 +47,15 @@ class PostgresRequery:
 
     def row_list(self, rows: Sequence[str]) -> str:
         return ", ".join(rows)
+
+    def same_name(self, one: str, other: str) -> bool:
+        return one == other
+
+    def asked_key(self, column: Column, value: Value) -> Hashable | None:
+        return equality_keys.asked_key(column, value)
+
+    def stored_key(self, column: Column, value: Value) -> Hashable | None:
+        return equality_keys.stored_key(column, value)
 
     def may_name_result(self, sort: Sort) -> bool:
         """A term with COLLATE is an expression."""

@@ -6,17 +6,21 @@ Values have an order of their own: only the collation must be clear.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.dialects.sqlite import equality_keys
 from headwater.dialects.sqlite.functions import CLOCKS, VOLATILE
 from headwater.model.schema import Column, Table
+from headwater.model.value import Value
 from headwater.sql.ir.collation import COLLATIONS
+from headwater.sql.outline.asked_values import NamedTable
 from headwater.sql.outline.order_terms import Sort
 from headwater.sql.outline.outline import FromItem, Outline, Spoken
 from headwater.sql.outline.tokens import NoOutline
 
+_BUILT_IN = ("BINARY", "NOCASE", "RTRIM")  # collations
 _NOW = re.compile(r"'\s*now\s*'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bcurrent_(?:date|time)", re.I)
 _LONELY_FORMAT = re.compile(r"\bstrftime\s*\([^(),]*\)", re.I)  # with no time given, it is now
 
@@ -33,7 +37,7 @@ class SqliteRequery:
         given = any(str(value).strip().lower() == "now" for value in values)
         return given or bool(_NOW.search(sql) or _LONELY_FORMAT.search(sql))
 
-    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
+    def table(self, item: FromItem | NamedTable, tables: Mapping[str, Table]) -> Table | None:
         named = (table for table in tables.values() if table.name.lower() == item.name.lower())
         return next(named, None) if item.schema in ("", "main") else None
 
@@ -42,6 +46,15 @@ class SqliteRequery:
 
     def row_list(self, rows: Sequence[str]) -> str:
         return f"VALUES {', '.join(rows)}"
+
+    def same_name(self, one: str, other: str) -> bool:
+        return one.lower() == other.lower()
+
+    def asked_key(self, column: Column, value: Value) -> Hashable | None:
+        return equality_keys.asked_key(value) if column.collation.upper() in _BUILT_IN else None
+
+    def stored_key(self, column: Column, value: Value) -> Hashable | None:
+        return equality_keys.stored_key(value)
 
     def may_name_result(self, sort: Sort) -> bool:
         return True

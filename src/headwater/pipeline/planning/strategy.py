@@ -11,9 +11,15 @@ from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.pipeline.planning.explain_analyze import measure
 from headwater.plan.explain import explain
+from headwater.plan.join_order.choice import chosen
+from headwater.plan.join_order.cluster import clusters_of
+from headwater.plan.join_order.order import JoinOrder
+from headwater.plan.join_order.profile import profiler
 from headwater.plan.planner import Planned, plan
 from headwater.plan.requery_by_key import Selection, selection_of
+from headwater.plan.requery_by_value import AskedColumn, asked_columns
 from headwater.plan.requery_whole import ASKED, Requeried, explain_requery, planned_requery, requeried
+from headwater.plan.template import Template
 from headwater.plan.volatile_functions import refuse_volatile
 from headwater.sources.source import Reads, Source
 from headwater.sql.outline.tokens import NoOutline
@@ -63,33 +69,50 @@ def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> 
     if reads.columns != query.names:
         raise SqlError("a view or function in the query now returns other columns: subscribe again", sql=query.sql)
     if query.selection is None:
-        _refuse_volatile(source, query.sql, query.params, reads)
-        return requeried(query.sql, query.params, reads.columns, reads.tables, query.why)
+        refuse_volatile_of(source, query.sql, query.params, reads.functions)
+        asks = _asks(source, tables, query.sql, reads)
+        return requeried(
+            query.sql, query.params, reads.columns, reads.tables, query.why, asks=asks, functions=reads.functions
+        )
     _, found = plan_with(source, tables, query.sql, query.params)
-    if found is None or found.selection is None or keys_of(found.selection) != keys_of(query.selection):
+    if found is None or not is_same(found, query):
         raise SqlError("a view or function in the query now reads other tables or keys: subscribe again", sql=query.sql)
     return found
+
+
+def is_same(one: Requeried, other: Requeried) -> bool:
+    """Whether they have the same columns, and rows of the same keys."""
+    keys = [query.selection and keys_of(query.selection) for query in (one, other)]
+    return one.names == other.names and keys[0] == keys[1]
 
 
 def _asked(
     source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads, why: str
 ) -> tuple[Planned, Requeried]:
     """By the keys of its rows where that will do, else whole."""
-    reason = f"not incremental: {why}"
+    reason, selection, mask = [f"not incremental: {why}"], None, reads.tables
     try:
         selection, mask = _selected(source, tables, sql, params, reads)
-        query = requeried(sql, params, reads.columns, mask, (reason,), selection)
     except NoOutline as other:
-        whole = (reason, f"not selective: {other}")
-        query = requeried(sql, params, reads.columns, reads.tables, whole)
-    _refuse_volatile(source, sql, params, reads)
+        reason.append(f"not selective: {other}")
+    asks = _asks(source, tables, sql, reads)
+    query = requeried(sql, params, reads.columns, mask, tuple(reason), selection, asks, reads.functions)
+    refuse_volatile_of(source, sql, params, reads.functions)
     planned = planned_requery(query)
     _log.debug("%s: %s; %s", sql, planned.strategy, "; ".join(query.why))
     return planned, query
 
 
-def _refuse_volatile(source: Source, sql: str, params: Given, reads: Reads) -> None:
-    refuse_volatile(sql, params, reads.functions, DIALECTS[source.dialect].requery)
+def _asks(source: Source, tables: Mapping[str, Table], sql: str, reads: Reads) -> tuple[AskedColumn, ...]:
+    """The columns whose values decide which changes concern an instance."""
+    if reads.sees_through:
+        return ()
+    read = {name: table for name, table in tables.items() if name in reads.tables}
+    return asked_columns(sql, read, source.dialect, reads.once)
+
+
+def refuse_volatile_of(source: Source, sql: str, params: Given, functions: frozenset[str]) -> None:
+    refuse_volatile(sql, params, functions, DIALECTS[source.dialect].requery)
 
 
 def _selected(
@@ -128,5 +151,15 @@ def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: 
     planned, _ = plan_with(source, tables, sql, params)
     if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
-    actuals = measure(source, tables, planned) if analyze else None
-    return explain(planned, tables.get(planned.template.table), source.notes(), actuals)
+    if analyze:
+        actuals, order = measure(source, tables, planned)
+    else:
+        actuals, order = None, _expected_order(source, planned.template)
+    return explain(planned, tables.get(planned.template.table), source.notes(), actuals, order)
+
+
+def _expected_order(source: Source, template: Template) -> JoinOrder | None:
+    """By what the database knows of its tables: when the query goes live, the rows that are read decide."""
+    if template.relation is None or not any(clusters_of(template.relation)):
+        return None
+    return chosen(template.relation, profiler(source.statistics(sorted(template.tables))))

@@ -13,6 +13,8 @@ Wanted = dict[int, list[Row]]
 class DirtyKeys:
     """Values to ask for, each with the first and the last position that touched it since it was answered."""
 
+    __slots__ = ("_keys_max", "_spans", "_whole_at")
+
     def __init__(self, keys_max: int) -> None:
         self._keys_max = keys_max
         self._spans: dict[tuple[int, Row], tuple[int, int]] = {}

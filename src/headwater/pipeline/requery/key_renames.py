@@ -17,6 +17,8 @@ from headwater.model.value import Row
 class KeyRenames:
     """Changes of keys, and the ends of rows that had been given one, in commit order."""
 
+    __slots__ = ("_given", "_keys_max", "_noted")
+
     def __init__(self, keys_max: int) -> None:
         self._keys_max = keys_max
         self._noted: list[tuple[int, str, bytes, bytes | None]] = []

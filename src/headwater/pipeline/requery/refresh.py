@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from headwater.engine.requeried.match_rows import packed
@@ -20,7 +21,7 @@ from headwater.model.value import Row
 from headwater.pipeline.capture import Behind, Stopped
 from headwater.pipeline.records.control import AnswerRecord
 from headwater.pipeline.requery.requeried_window import RequeriedWindow
-from headwater.pipeline.requery.watched_windows import WatchedWindows
+from headwater.pipeline.requery.watched_windows import TOGETHER_MAX, WatchedWindows
 from headwater.plan.requery_by_key import Selection
 from headwater.plan.requery_whole import Requeried
 from headwater.sources.cancellation import Cancellation, Cancelled, TooSlow
@@ -38,7 +39,7 @@ class Refresh:
         self,
         windows: WatchedWindows,
         source: Source,
-        log: Callable[[AnswerRecord], int],
+        log: Callable[[Sequence[AnswerRecord]], list[int]],
         logged: Callable[[int], None],
         logged_soon: Callable[[int, float], None],
         give_up: Callable[[int, str], None],
@@ -46,7 +47,7 @@ class Refresh:
         learn: Callable[[Requeried], Requeried],
         settle: Callable[[], object],
     ) -> None:
-        """`log` gives the offset of the answer; `logged` returns once the log has reached a position, `logged_soon`
+        """`log` gives the offsets of answers; `logged` returns once the log has reached a position, `logged_soon`
         raises `Behind` where it has not after so many seconds; `give_up` ends a window that the source does not answer,
         or answers with too much; `learn` tells what a query reads by now, from tables that are all captured; `settle`
         returns once the cells have taken what is in the log."""
@@ -62,8 +63,15 @@ class Refresh:
     def ask(self, due: dict[int, RequeriedWindow], limit_s: float) -> None:
         """Asks for these windows, each within this time."""
         sure = {instance: asked for instance, asked in due.items() if self._is_sure(instance, asked)}
-        for instance, asked in self._ask_parts(sure, limit_s):
-            self._trying({instance: asked}, partial(self._ask_whole, instance, asked, limit_s))
+        groups = list(_groups(self._ask_parts(sure, limit_s)))
+        while groups:
+            group = groups.pop()
+            if len(group) > 1:
+                if self._trying(group, partial(self._ask_together, group, limit_s)):
+                    groups += _halves(group)
+            else:
+                for instance, asked in group.items():
+                    self._trying(group, partial(self._ask_whole, instance, asked, limit_s))
 
     def _is_sure(self, instance: int, asked: RequeriedWindow) -> bool:
         """Whether it is known what the query reads. Where that is another than before, its changes count from here on,
@@ -113,13 +121,42 @@ class Refresh:
         if answer is None:
             return
         self._logged(answer.position)
+        record = self._record(instance, asked, answer)
+        if record is not None:
+            self._settle()  # many answers at once would stand before the next commit in the log
+            self._log_answers([(asked, record)])
+
+    def _record(self, instance: int, asked: RequeriedWindow, answer: Answer) -> AnswerRecord | None:
+        """None where it is too large: then the window ends."""
         if len(answer.rows) > self._limits.result_rows_max:
             self._give_up(instance, too_large(self._limits.result_rows_max))
-            return
+            return None
         asked.rows = len(answer.rows)
         renamed = self._windows.renamed(asked, answer.position)
-        self._settle()  # many answers at once would stand before the next commit in the log
-        self._log_answer(asked, AnswerRecord(instance, answer.position, tuple(answer.rows), renamed=renamed))
+        return AnswerRecord(instance, answer.position, tuple(answer.rows), renamed=renamed)
+
+    def _ask_together(self, group: dict[int, RequeriedWindow], limit_s: float) -> None:
+        """One question for several windows, which are taken out of the group as they are done. Those that are left are
+        to be asked in halves: where one of them fails, or all take too long, the source does not say whose fault it is.
+        """
+        questions = [(asked.query.asked, asked.query.params) for asked in group.values()]
+        try:
+            answers = self._source.query_together(questions, self._windows.cancellable_together(group, limit_s))
+        except (SqlError, LimitExceeded, PermissionDenied):
+            return
+        _log.debug("%d windows: the source answered them together", len(group))
+        self._logged(answers[0].position)
+        records = list[tuple[RequeriedWindow, AnswerRecord]]()
+        for (instance, asked), answer in zip(list(group.items()), answers, strict=True):
+            record = self._record(instance, asked, answer) if _fits(asked.query, answer, 1) else None
+            if record is not None:
+                records.append((asked, record))
+            elif instance not in self._windows.asked:
+                del group[instance]
+        self._settle()
+        self._log_answers(records)
+        for _, record in records:
+            del group[record.instance]
 
     def _understood(
         self,
@@ -150,11 +187,15 @@ class Refresh:
         self._give_up(instance, _OUTGROWN)
         return None
 
-    def _log_answer(self, asked: RequeriedWindow, answer: AnswerRecord) -> None:
+    def _log_answers(self, answers: Sequence[tuple[RequeriedWindow, AnswerRecord]]) -> None:
         """One that no client wants any more is left out: it would be taken for that of who asks next."""
-        with asked.logging:
-            if self._windows.is_wanted(answer.instance, asked):
-                self._windows.answered(asked, answer.position, self._log(answer))
+        with ExitStack() as held:
+            for asked, _ in answers:
+                held.enter_context(asked.logging)
+            wanted = [(asked, answer) for asked, answer in answers if self._windows.is_wanted(answer.instance, asked)]
+            offsets = self._log([answer for _, answer in wanted])
+            for (asked, answer), offset in zip(wanted, offsets, strict=True):
+                self._windows.answered(asked, answer.position, offset)
                 what = "whole" if answer.parts is None else f"in {len(answer.parts)} parts"
                 told = answer.instance, what, len(answer.rows), answer.position
                 _log.debug("window %d: logged its answer %s, %d rows at position %d", *told)
@@ -214,8 +255,27 @@ class Refresh:
         parts = tuple((selection.asks[ask], tuple(values)) for ask, values in wanted.items())
         rows = tuple(_once(answer.rows, selection))
         renamed = self._windows.renamed(asked, moment.position)
-        self._log_answer(asked, AnswerRecord(instance, moment.position, rows, parts, renamed))
+        self._log_answers([(asked, AnswerRecord(instance, moment.position, rows, parts, renamed))])
         return True
+
+
+def _groups(due: Iterable[tuple[int, RequeriedWindow]]) -> Iterator[dict[int, RequeriedWindow]]:
+    """Those that may be asked for as one question."""
+    templates: dict[str, dict[int, RequeriedWindow]] = {}
+    for instance, asked in due:
+        if asked.slow:
+            yield {instance: asked}
+            continue
+        group = templates.setdefault(asked.query.template, {})
+        group[instance] = asked
+        if len(group) == TOGETHER_MAX:
+            yield templates.pop(asked.query.template)
+    yield from templates.values()
+
+
+def _halves(group: Mapping[int, RequeriedWindow]) -> Iterator[dict[int, RequeriedWindow]]:
+    every, half = list(group.items()), (len(group) + 1) // 2
+    return (dict(part) for part in (every[:half], every[half:]) if part)
 
 
 def _fits(query: Requeried, answer: Answer, times: int) -> bool:

@@ -42,12 +42,17 @@ class RequeriedWindow:
     def in_parts(self) -> bool:
         return self.query.selection is not None and self.offset >= 0 and not self.touched.needs_whole
 
-    def changed(self, position: int, table: Table, change: Change) -> None:
-        selection = self.query.selection
-        if self.dirty and selection is None:
-            return
+    def may_join(self, other: RequeriedWindow) -> bool:
+        """Whether both may be asked for as one question: instances of one template, quick, and whole."""
+        return not self.slow and not self.in_parts and self.query.template == other.query.template
+
+    def changed(self, position: int, table: Table, change: Change) -> bool:
+        """Whether it is dirty now, and was not before."""
+        selection, was_dirty = self.query.selection, self.dirty
+        if was_dirty and selection is None:
+            return False
         if not touches(self.query.mask, change.table, table.names, change.old, change.new):
-            return
+            return False
         self.dirty = True
         if selection is not None:
             if change.table in selection.keys:
@@ -56,3 +61,4 @@ class RequeriedWindow:
                 self.touched.note(position, list(selection.wanted(table, change)))
             except Unmapped:
                 self.touched.note_whole(position)
+        return not was_dirty

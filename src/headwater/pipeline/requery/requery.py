@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from headwater.model.limits import Limits
@@ -30,7 +30,7 @@ class Requery:
     def __init__(
         self,
         source: Source,
-        log: Callable[[AnswerRecord], int],
+        log: Callable[[Sequence[AnswerRecord]], list[int]],
         logged: Callable[[int], None],
         logged_soon: Callable[[int, float], None],
         give_up: Callable[[int, str], None],

@@ -5,6 +5,7 @@ It queries nothing itself. Safe for several threads.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +18,11 @@ from headwater.pipeline.requery.dirty_keys import DirtyKeys, Wanted
 from headwater.pipeline.requery.key_renames import KeyRenames
 from headwater.pipeline.requery.question_queue import QuestionQueue
 from headwater.pipeline.requery.requeried_window import RequeriedWindow
+from headwater.pipeline.requery.window_index import WindowIndex
 from headwater.plan.requery_whole import Requeried
-from headwater.sources.cancellation import Cancellation
+from headwater.sources.cancellation import Cancellation, SharedCancellation
+
+TOGETHER_MAX = 128  # windows that are asked for as one question: they take their turn in the log together
 
 
 class WatchedWindows:
@@ -28,6 +32,7 @@ class WatchedWindows:
         self._limits = limits
         self.redefinitions = 0
         self.asked: dict[int, RequeriedWindow] = {}
+        self._index = WindowIndex()
         self._failed: dict[int, str] = {}
         self._queue = QuestionQueue(lanes)
         self._later: dict[int, RequeriedWindow] = {}  # what failed, and is asked again at its `retry_s`
@@ -48,11 +53,16 @@ class WatchedWindows:
             most = self._limits.selective_keys_max
             is_unsure = query.learned != self.redefinitions
             fresh = RequeriedWindow(query, DirtyKeys(most), KeyRenames(most), client, unsure=is_unsure)
-            self._put(query.instance, self.asked.setdefault(query.instance, fresh))
+            asked = self.asked.setdefault(query.instance, fresh)
+            if asked is fresh:
+                self._index.add(query.instance, asked)
+            self._put(query.instance, asked)
 
     def forget(self, instance: int) -> None:
         with self._lock:
             asked = self.asked.pop(instance, None)
+            if asked is not None:
+                self._index.discard(instance, asked)
             self._failed.pop(instance, None)
             self._queue.discard(instance)
             self._later.pop(instance, None)
@@ -83,7 +93,7 @@ class WatchedWindows:
     def reading(self, table: str) -> list[int]:
         """The windows that read a table."""
         with self._lock:
-            return [instance for instance, asked in self.asked.items() if table in asked.query.mask]
+            return list(self._index.reading(table))
 
     def outgrown(self, table: Table) -> list[int]:
         """The windows that count on keys which the table does not have any more."""
@@ -95,15 +105,23 @@ class WatchedWindows:
         """Told before the transactions are readable in the log: no position is reported that is not known dirty."""
         with self._lock:
             if self.asked:
-                read = {table for asked in self.asked.values() for table in asked.query.mask}
-                dirty = {instance for instance, asked in self.asked.items() if asked.dirty}
+                dirty = dict[int, RequeriedWindow]()
                 for transaction in transactions:
-                    for change in among(transaction.changes, read):
-                        for asked in self.asked.values():
-                            asked.changed(transaction.position, tables[change.table], change)
-                for instance, asked in self.asked.items():
-                    if asked.dirty and instance not in dirty:
-                        self._put(instance, asked)
+                    for change in among(transaction.changes, self._index.tables):
+                        table = tables[change.table]
+                        for windows in self._index.concerned(table, change):
+                            for instance, asked in windows.items():
+                                if asked.changed(transaction.position, table, change):
+                                    dirty[instance] = asked
+                for instance, asked in dirty.items():
+                    self._put(instance, asked)
+
+    def reshaped(self, table: str) -> None:
+        """A table has other columns or types from here on, and perhaps other values in its rows."""
+        with self._lock:
+            for instance, asked in self._index.reading(table).items():
+                asked.touched.note_whole(asked.position)
+                self._put(instance, asked)
 
     def redefined(self) -> None:
         """Views or functions may be others now. Told before a position behind that is readable in the log."""
@@ -155,10 +173,14 @@ class WatchedWindows:
         return min((asked.retry_s - now_s for asked in self._later.values()), default=None)
 
     def _beside(self, window: int) -> list[int]:
-        """Windows of which only parts are asked share one moment of the source."""
-        if self.asked[window].slow or not self.asked[window].in_parts:
+        """Windows of which only parts are asked share one moment of the source, others of one template a question."""
+        mine = self.asked[window]
+        if mine.slow:
             return []
-        return [one for one in self._queue.due() if self.asked[one].in_parts and not self.asked[one].slow]
+        due = ((one, self.asked[one]) for one in self._queue.due())
+        if mine.in_parts:
+            return [one for one, asked in due if asked.in_parts and not asked.slow]
+        return list(itertools.islice((one for one, asked in due if asked.may_join(mine)), TOGETHER_MAX - 1))
 
     def _taken(self, windows: Iterable[int]) -> dict[int, RequeriedWindow]:
         """Clean from the moment of the question on: what comes later makes it dirty again."""
@@ -181,10 +203,24 @@ class WatchedWindows:
                 cancellation.cancel()
             return cancellation
 
+    def cancellable_together(self, due: Mapping[int, RequeriedWindow], limit_s: float) -> Cancellation:
+        """Of windows that are asked for as one: the question ends where none of them is wanted any more."""
+        with self._lock:
+            shared = SharedCancellation(limit_s, self._limits.question_bytes_max, len(due))
+            for instance, asked in due.items():
+                asked.cancellation = shared
+                if self._stop or not self.is_wanted(instance, asked):
+                    shared.cancel()
+            return shared
+
     def learned(self, asked: RequeriedWindow, query: Requeried) -> None:
         """What it reads by now; all of it is to be asked for again."""
         with self._lock:
+            if self.is_wanted(query.instance, asked):
+                self._index.discard(query.instance, asked)
             asked.query = query
+            if self.is_wanted(query.instance, asked):
+                self._index.add(query.instance, asked)
             asked.touched.note_whole(asked.position)
 
     def wanted(self, asked: RequeriedWindow, position: int) -> Wanted | None:

@@ -13,7 +13,7 @@ from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.event_trigger import announce
 from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, read_types
 from headwater.sources.postgres.row_cache.row_cache import RowCache
-from headwater.sources.postgres.server.blocking_transactions import blocked, deadline
+from headwater.sources.postgres.server.blocking_transactions import Patience, blocked, deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.server.value_types import Types
 from headwater.sources.postgres.stream import Slot, Stream
@@ -37,6 +37,7 @@ class CaptureSlot:
         self.over: str | None = None  # why the stream ends, until the one who takes changes was told
         self.lost: dict[str, str] = {}  # tables whose changes were lost while we were away, and why
         self.closed = False
+        self._patience = Patience()
 
     # It begins
 
@@ -67,8 +68,8 @@ class CaptureSlot:
             publishing.create(db, self.name)
             try:
                 if temporary:
-                    return temporary_slot(self._sessions, self.name, WRITERS_S_MAX)
-                with deadline(self._sessions, db, WRITERS_S_MAX, "start capturing the database"):
+                    return temporary_slot(self._sessions, self.name, self._patience, WRITERS_S_MAX)
+                with deadline(self._sessions, db, self._patience, WRITERS_S_MAX, "start capturing the database"):
                     return None, publishing.create_slot(db, self.name)
             except BaseException:
                 with suppress(SourceError):
@@ -101,7 +102,8 @@ class CaptureSlot:
         """Returns when every later change of the table will be told: no transaction writes to it that began before."""
         with self._sessions.lent() as db:
             publishing.publish(db, self.name, shape)
-            pids = publishing.wait_for_writers(db, {shape.oid} | shape.parts, WRITERS_S_MAX)
+            pids = publishing.wait_for_writers(db, {shape.oid} | shape.parts, WRITERS_S_MAX, self._patience.over)
+        self._patience.check()
         if pids:
             raise blocked(self._sessions, WRITERS_S_MAX, f"start capturing table {shape.name}", pids)
 
@@ -158,6 +160,7 @@ class CaptureSlot:
     def close(self) -> None:
         """Wakes all who wait, who find it closed."""
         self.closed = True
+        self._patience.end()
         if self.stream is not None:
             self.stream.close()
         with self.idle:

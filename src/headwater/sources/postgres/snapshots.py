@@ -4,7 +4,7 @@ transaction of PostgreSQL, whose place in the stream is looked for until it has 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -115,19 +115,28 @@ class Snapshots:
             position = self._positions.tell(position)
             return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
 
-    def of_query(self, sql: str, params: Params, cancellation: Cancellation) -> Answer:
-        text, values = bound(sql, params)
-        relations = self._relations_of(text)
-        return self._again(lambda floor: self._try_query(text, values, relations, floor, cancellation))
+    def of_queries(self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation) -> list[Answer]:
+        """All of them in one transaction. Each has its share of the bytes that the answers may have."""
+        cancellation.bytes_max //= len(questions)
+        asked = [bound(sql, params) for sql, params in questions]
+        relations = {one for text in {text for text, _ in asked} for one in self._relations_of(text)}
+        return self._again(lambda floor: self._try_queries(asked, sorted(relations), floor, cancellation))
 
-    def _try_query(
-        self, sql: str, values: tuple[Any, ...], relations: tuple[str, ...], floor: int, cancellation: Cancellation
-    ) -> Answer | None:
+    def _try_queries(
+        self,
+        asked: Sequence[tuple[str, tuple[Any, ...]]],
+        relations: Sequence[str],
+        floor: int,
+        cancellation: Cancellation,
+    ) -> list[Answer] | None:
         with self._questions.reading(*relations, cancellation=cancellation) as db:
             seen = self.seen(db)
-            columns, rows = answered(db, sql, values, read_types, cancellation)
+            found = [answered(db, sql, values, read_types, cancellation) for sql, values in asked]
         position = self._place(seen, floor)
-        return Answer(columns, rows, self._positions.tell(position)) if position is not None else None
+        if position is None:
+            return None
+        told = self._positions.tell(position)
+        return [Answer(columns, rows, told) for columns, rows in found]
 
     def moment(self) -> PostgresMoment:
         return self._again(self._try_moment)

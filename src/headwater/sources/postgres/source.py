@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
+from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
 from headwater.sources.postgres.catalog import publication as publishing
 from headwater.sources.postgres.catalog.captured_table import as_known
 from headwater.sources.postgres.catalog.dependencies import prepared, reads_of
+from headwater.sources.postgres.catalog.statistics import table_statistics
 from headwater.sources.postgres.catalog.tables import (
     PostgresTable,
     capturable,
@@ -91,6 +93,11 @@ class PostgresSource(StatementTransactions):
     def rows_about(self, table: str) -> int | None:
         with self._sessions.lent() as db:
             return rows_about(db, capturable(db, table))
+
+    def statistics(self, tables: Iterable[str]) -> Statistics:
+        with self._sessions.lent() as db:
+            found = {table: table_statistics(db, capturable(db, table)) for table in tables}
+        return {table: each for table, each in found.items() if each is not None}
 
     def capture(self, table: str) -> Table:
         """Begun anew where changes are read again, or the slot is lost, while transactions of others are waited for."""
@@ -188,7 +195,12 @@ class PostgresSource(StatementTransactions):
         return self._snapshots.of_table(shape, rows_max)
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
-        return self._snapshots.of_query(sql, params, cancellation or Cancellation())
+        return self._snapshots.of_queries([(sql, params)], cancellation or Cancellation())[0]
+
+    def query_together(
+        self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation | None = None
+    ) -> list[Answer]:
+        return self._snapshots.of_queries(questions, cancellation or Cancellation())
 
     def select_all(self, table: Table) -> str:
         return f"SELECT {', '.join(map(quoted, table.names))} FROM {qualified_name(table.name)}"

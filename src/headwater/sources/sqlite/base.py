@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import pyarrow as pa
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
+from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Moment, NotCaptured, Params, Reads, Snapshot
 from headwater.sources.sqlite.captures import (
@@ -37,6 +38,7 @@ from headwater.sources.sqlite.questions.authorizer import Relations
 from headwater.sources.sqlite.questions.log_position import is_installed, log_position
 from headwater.sources.sqlite.questions.question import answer, compile_only, describe, speaking
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
+from headwater.sources.sqlite.questions.statistics import table_statistics
 from headwater.sources.sqlite.schema import (
     SqliteTable,
     capturable,
@@ -101,6 +103,11 @@ class SqliteBase(StatementTransactions):
         with self._reading() as db:
             return estimate_rows(db, capturable(db, table))
 
+    def statistics(self, tables: Iterable[str]) -> Statistics:
+        with self._reading() as db:
+            found = {table: table_statistics(db, capturable(db, table)) for table in tables}
+        return {table: each for table, each in found.items() if each is not None}
+
     def captured(self) -> frozenset[str] | None:
         return None  # triggers and their log are in the database itself
 
@@ -151,6 +158,14 @@ class SqliteBase(StatementTransactions):
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         with self._reading() as db, _interruptible(db, cancellation or Cancellation()):
             return answer_of(log_position(db), *answer(db, self._relations, sql, params))
+
+    def query_together(
+        self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation | None = None
+    ) -> list[Answer]:
+        ending = cancellation or Cancellation()
+        with self._reading() as db, _interruptible(db, ending):
+            position = log_position(db)
+            return [answer_of(position, *answer(db, self._relations, *question)) for question in questions]
 
     def select_all(self, table: Table) -> str:
         return f"SELECT {', '.join(map(quoted, table.names))} FROM {quoted(table.name)}"

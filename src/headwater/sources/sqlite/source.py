@@ -12,14 +12,14 @@ import sqlite3
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from headwater.fs.doorbell import Doorbell
+from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
@@ -27,9 +27,10 @@ from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, 
 from headwater.sources.sqlite.log_decoder import LogDecoder
 from headwater.sources.sqlite.merge_boundaries import Boundaries
 from headwater.sources.sqlite.questions.log_position import is_installed, log_position
-from headwater.sources.sqlite.questions.pool import QuestionProcess, QuestionProcesses
+from headwater.sources.sqlite.questions.moment import SqliteMoment, plain
+from headwater.sources.sqlite.questions.pool import QuestionProcesses
 from headwater.sources.sqlite.questions.question import source_error
-from headwater.sources.sqlite.questions.replies import answer_of, reads_of
+from headwater.sources.sqlite.questions.replies import answer_of, answers_of, reads_of
 from headwater.sources.sqlite.read_pin import ReadPins
 from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 from headwater.sources.sqlite.triggers import POSITION
@@ -72,7 +73,8 @@ class SqliteSource(SqliteBase):
         self._boundaries = Boundaries()
         self._decoding: LogDecoder | None = None
         self._reported = 0
-        self._tick_at_s = 0.0
+        self._tick_at_s = self._look_at_s = 0.0
+        self._looked_version = -2  # all that was committed until then is reported
         self._is_first_look = True
         self._merged: tuple[int, int] | None = None  # positions that may be of several transactions, told as one
 
@@ -80,24 +82,37 @@ class SqliteSource(SqliteBase):
 
     def changes(self, after: int, timeout_s: float) -> list[Item]:
         now_s = time.monotonic()
-        deadline_s, look_s = now_s + timeout_s, now_s
-        version, pause_s = -1, LOOK_MIN_S
+        deadline_s, pause_s, rung = now_s + timeout_s, LOOK_MIN_S, False
         while True:
-            before, version = version, self._version()
-            if version != before or now_s >= look_s:
-                look_s = now_s + LOOK_MAX_S
-                if items := self._look(after):
+            version = self._version()
+            if version != self._looked_version or now_s >= self._look_at_s or after < self._reported:
+                self._look_at_s, rung = now_s + LOOK_MAX_S, False
+                self._rung(0.0)  # a commit that rang until now is visible, or stands in the WAL
+                items = self._look(after)
+                self._looked_version = version if version >= 0 and self._is_at_end else -2
+                if items:
                     return items
             if now_s >= deadline_s or self._closed:
                 return []
-            rung = self._rung(min(deadline_s - now_s, pause_s))
-            pause_s = LOOK_MIN_S if rung else min(pause_s * LOOK_GROWTH, LOOK_MAX_S)
+            pause_s = min(pause_s, LOOK_MAX_S) if rung or self._is_being_written() else LOOK_MAX_S
+            rung_now = self._rung(min(deadline_s - now_s, pause_s))
+            rung, pause_s = rung or rung_now, LOOK_MIN_S if rung_now else pause_s * LOOK_GROWTH
             now_s = time.monotonic()
+
+    @property
+    def _is_at_end(self) -> bool:
+        """All that was visible at the last look is reported."""
+        return self._decoding is not None and self._decoding.position >= self._verified
+
+    def _is_being_written(self) -> bool:
+        """The WAL holds more than what is visible. Without a WAL nothing tells."""
+        with self._polling:
+            return not self._closed and (self._wal.is_behind() or self._wal.last > self._verified)
 
     def _version(self) -> int:
         """Another number once anybody has committed: a small question, to be asked before the whole one."""
         with self._polling:
-            if self._closed:
+            if self._closed or self._identity() != self._file:
                 return -1
             try:
                 return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
@@ -108,10 +123,10 @@ class SqliteSource(SqliteBase):
         with self._listening:
             if self._closed:
                 return False
-            if timeout_s >= BELL_MIN_S:
-                return self._bell.wait(timeout_s)
-            time.sleep(timeout_s)
-            return self._bell.wait(0)
+            if 0 < timeout_s < BELL_MIN_S:
+                time.sleep(timeout_s)
+                timeout_s = 0.0
+            return self._bell.wait(timeout_s)
 
     def _look(self, after: int) -> list[Item]:
         with self._polling:
@@ -122,11 +137,18 @@ class SqliteSource(SqliteBase):
                     f"{self.path} was replaced or removed", hint="restart Headwater with the current file"
                 )
             try:
-                items = self._poll(after)
+                items = _dated(self._poll(after), self._written_at())
                 self._tick()
             except sqlite3.Error as error:
                 raise source_error(error, f"{self.path} cannot be read") from error
             return items
+
+    def _written_at(self) -> float | None:
+        """When somebody last wrote to the WAL: by then, all was committed that can be read."""
+        try:
+            return self._wal.path.stat().st_mtime
+        except OSError:
+            return None
 
     def _poll(self, after: int) -> list[Item]:
         items = self._read(after)
@@ -151,7 +173,10 @@ class SqliteSource(SqliteBase):
             first, self._is_first_look = self._is_first_look, False
             if first and upto > decoder.position:
                 self._note_merged(decoder.position, upto)
-            return self._decoded(db, decoder, upto) if upto > decoder.position else []
+            if upto > decoder.position:
+                return self._decoded(db, decoder, upto)
+            self._wal.read()
+            return []
 
     def _decoder_at(self, db: sqlite3.Connection, after: int) -> LogDecoder:
         """The decoder that stands at `after`, or further on where nothing was reported in between."""
@@ -240,11 +265,18 @@ class SqliteSource(SqliteBase):
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         with self.questions.lent() as process:
-            return answer_of(*process.ask(cancellation or Cancellation(), "ask", sql, _plain(params)))
+            return answer_of(*process.ask(cancellation or Cancellation(), "ask", sql, plain(params)))
+
+    def query_together(
+        self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation | None = None
+    ) -> list[Answer]:
+        asked = [(sql, plain(params)) for sql, params in questions]
+        with self.questions.lent() as process:
+            return answers_of(*process.ask(cancellation or Cancellation(), "ask together", "", asked))
 
     def reads(self, sql: str, params: Params = ()) -> Reads:
         with self.questions.lent() as process:
-            [described] = process.ask(Cancellation(), "describe", sql, _plain(params))
+            [described] = process.ask(Cancellation(), "describe", sql, plain(params))
             return reads_of(described)
 
     @contextmanager
@@ -352,20 +384,14 @@ class SqliteSource(SqliteBase):
         return found.st_dev, found.st_ino
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteMoment:
-    """A read transaction in a process of its own."""
-
-    process: QuestionProcess
-    position: int
-
-    def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer | None:
-        return answer_of(*self.process.ask(cancellation or Cancellation(), "ask", sql, _plain(params)))
-
-
-def _plain(params: Params) -> Any:
-    """As they are sent to a process."""
-    return dict(params) if isinstance(params, Mapping) else tuple(params)
+def _dated(items: list[Item], at: float | None) -> list[Item]:
+    """The first transaction with the time of its commit, or of a later one that was read with it: who asks how long
+    changes have waited asks the first."""
+    for place, item in enumerate(items):
+        if isinstance(item, Transaction):
+            items[place] = replace(item, committed_at=at)
+            break
+    return items
 
 
 def _encoding(db: sqlite3.Connection) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from headwater.model.schema import Column, Table
+    from headwater.model.value import Value
+    from headwater.sql.outline.asked_values import NamedTable
     from headwater.sql.outline.order_terms import Sort
     from headwater.sql.outline.outline import FromItem, Outline
 
@@ -21,7 +23,7 @@ class DialectRequery(Protocol):
 
     # Tables
 
-    def table(self, item: FromItem, tables: Mapping[str, Table]) -> Table | None:
+    def table(self, item: FromItem | NamedTable, tables: Mapping[str, Table]) -> Table | None:
         """The table that FROM means."""
 
     def equals_alike(self, one: Column, other: Column) -> bool:
@@ -29,6 +31,18 @@ class DialectRequery(Protocol):
 
     def row_list(self, rows: Sequence[str]) -> str:
         """Rows in parentheses, as they stand behind IN."""
+
+    # Values that are asked for
+
+    def same_name(self, one: str, other: str) -> bool:
+        """Whether two names, folded as far as they are not quoted, mean the same."""
+
+    def asked_key(self, column: Column, value: Value) -> Hashable | None:
+        """Of a constant that is compared with the column by `=`: every value of the column that the database finds
+        equal has the same key. None where that is not certain."""
+
+    def stored_key(self, column: Column, value: Value) -> Hashable | None:
+        """Of a value of the column; None where it is not certain which constants it equals."""
 
     # Order
 

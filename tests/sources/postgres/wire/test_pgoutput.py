@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,8 +30,9 @@ from headwater.sources.postgres.wire.messages import (
 )
 from headwater.sources.postgres.wire.pgoutput import MessageDecoder
 from tests.sources.postgres.wire.encoder import written
+from tests.support.fuzz import MULTIPLIER
 
-_EXAMPLES = 150 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+_EXAMPLES = 150 * MULTIPLIER
 _lsns = st.integers(0, 2**64 - 1)
 _times = st.integers(-(2**63), 2**63 - 1)
 _ids = st.integers(1, 2**32 - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -26,8 +25,9 @@ from headwater.sources.postgres.wire.messages import (
 from headwater.sources.postgres.wire.transaction_assembly import Assembly, CommittedTransaction
 from headwater.sources.source import ChangesLost
 from tests.sources.postgres.wire.encoder import written
+from tests.support.fuzz import MULTIPLIER
 
-_EXAMPLES = 60 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+_EXAMPLES = 60 * MULTIPLIER
 
 
 @settings(max_examples=_EXAMPLES, derandomize=True, deadline=None)

@@ -29,18 +29,14 @@ class SqliteKernel:
     """Evaluates `exprs` side by side. A row that makes SQLite raise fails alone."""
 
     def __init__(self, exprs: Sequence[Expr], table: Table) -> None:
-        used = {ref.name: ref for expr in exprs for ref in references(expr)}
-        refs = list(used.values())
-        self._places = [table.index(ref.name) for ref in refs]
-        self._types = [table.columns[place].type for place in self._places]
-        self._create = f"CREATE TABLE scratch ({', '.join(_declared(ref) for ref in refs) or 'empty'})"
-        self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
-        self._exprs, self._select = exprs, ""
+        self._exprs, self._table = exprs, table
+        self._places: list[int] = []
+        self._insert = self._select = ""
         self._connection: sqlite3.Connection | None = None
 
     def select(self, batch: pa.RecordBatch) -> Selected:
-        columns = [from_array(batch.column(place), type) for place, type in zip(self._places, self._types, strict=True)]
         connection = self._connected()
+        columns = [from_array(batch.column(place), self._table.columns[place].type) for place in self._places]
         connection.executemany(self._insert, zip(*columns, strict=True) if columns else [()] * batch.num_rows)
         try:
             return Selected(weighed(connection.execute(self._select)), {})
@@ -64,12 +60,16 @@ class SqliteKernel:
     def _connected(self) -> sqlite3.Connection:
         """Opened at first use: most templates see few rows, or only rows that have a kernel."""
         if self._connection is None:
+            refs = list({ref.name: ref for expr in self._exprs for ref in references(expr)}.values())
+            self._places = [self._table.index(ref.name) for ref in refs]
+            self._insert = f"INSERT INTO scratch VALUES ({', '.join('?' * len(refs)) or 'NULL'})"
             self._select = f"SELECT {', '.join(map(render, self._exprs))} FROM scratch"
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             if not any(map(_formats, self._exprs)):  # at the limit of a length, it alone gives NULL and no error
                 self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, DEFAULT.value_bytes_max)
             self._connection.execute("PRAGMA journal_mode = OFF")
-            self._connection.execute(self._create)
+            columns = ", ".join(map(_declared, refs)) or "empty"
+            self._connection.execute(f"CREATE TABLE scratch ({columns})")
         return self._connection
 
     def close(self) -> None:

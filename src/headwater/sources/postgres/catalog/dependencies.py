@@ -6,7 +6,7 @@ Nothing is run and nothing stays: the view is rolled back.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +39,7 @@ SELECT c.oid::int8, n.nspname, c.relname, a.attnum, a.attname, a.attgenerated <>
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE c.oid = ANY (%s::int8[]) AND a.attnum > 0 AND NOT a.attisdropped
 """
+_IN_FROM = re.compile(r":rtekind 0 :relid (\d+) ")
 _WHOLE_ROW = re.compile(r"\{VAR :varno \S+ :varattno 0 ")
 _GATHERING = ("hasAggs", "hasWindowFuncs", "hasTargetSRFs")
 _NOW = re.compile(r"\A[eE]?'\s*(now|today|tomorrow|yesterday)\b", re.I)
@@ -104,7 +105,8 @@ def reads_of(db: Connection, sql: str, given: int) -> Reads:
         masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
         alone = len(oids) == 1 and not _gathers(actions)
         sees_through = len(oids) > 1 or _calls_users(db, actions)
-        return Reads(tuple(column.name for column in typed), masks, functions, alone, typed, sees_through)
+        names = tuple(column.name for column in typed)
+        return Reads(names, masks, functions, alone, typed, sees_through, _once(db, depends, actions))
 
 
 def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
@@ -252,6 +254,14 @@ def _masks(db: Connection, depends: Sequence[_Depends], whole: bool) -> dict[str
         computed = whole or bool(used[oid] & generated)
         masks[name] |= set(names.values()) if computed else {here.get(column, "") for column in used[oid]}
     return {name: frozenset(mask if mask == {""} else mask - {""}) for name, mask in masks.items()}
+
+
+def _once(db: Connection, depends: Sequence[_Depends], actions: str) -> frozenset[str]:
+    """The tables that stand once in FROM, here or in a query inside; a partition stands for its whole table."""
+    roots = {oid: root for oid, *_, root in depends}
+    read = Counter(roots.get(int(oid), 0) for oid in _IN_FROM.findall(actions))
+    names = {root: name for root, (name, *_) in _columns(db, [*roots.values()]).items()}
+    return frozenset(names[root] for root, times in read.items() if times == 1 and root in names)
 
 
 def _columns(db: Connection, oids: Sequence[int]) -> dict[int, tuple[str, dict[int, str], set[int]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -100,13 +101,14 @@ def unpublish(db: Connection, name: str, shape: PostgresTable) -> None:
         db.execute(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {qualified(shape)}".encode())
 
 
-def wait_for_writers(db: Connection, oids: Iterable[int], seconds: float) -> list[int]:
+def wait_for_writers(db: Connection, oids: Iterable[int], seconds: float, over: threading.Event) -> list[int]:
     """Returns when all have ended who may have written to the tables before now. Nobody waits for us. When the time is
-    up, the processes that are still waited for; 0 stands for a prepared transaction, which has none."""
+    up, or it is `over`: the processes still waited for; 0 stands for a prepared transaction, which has none."""
     asked, until_s = list(oids), time.monotonic() + seconds
     old = _writers(db, asked)
     while old and time.monotonic() < until_s:
-        time.sleep(_LOOK_S)
+        if over.wait(_LOOK_S):
+            break
         old = {one: pid for one, pid in _writers(db, asked).items() if one in old}
     return sorted(set(old.values()))
 

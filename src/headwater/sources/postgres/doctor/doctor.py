@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[Connection, str, DoctorScope], Iterator[Finding]], ...] 
     table_checks.tables,
     server_checks.event_trigger,
     server_checks.slots,
+    server_checks.publications,
     server_checks.retention,
     server_checks.collation,
     table_checks.policies,

@@ -187,6 +187,20 @@ def slots(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
             yield Finding(subject, needed, found)
 
 
+_PUBLICATIONS = f"""
+SELECT pubname::text FROM pg_publication WHERE pubname LIKE '{OURS}\\_%'
+AND pubname NOT IN (SELECT slot_name FROM pg_replication_slots) AND NOT pg_is_in_recovery() ORDER BY pubname
+"""
+
+
+def publications(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
+    """Ours that nothing is read through: left by a process that was killed, or not read through yet."""
+    for (name,) in db.execute(_PUBLICATIONS.encode()).fetchall():
+        fix, then = f"DROP PUBLICATION {quoted(name)}", "if no Headwater is being started just now"
+        found = "no slot: left by a process that was killed, which costs nothing"
+        yield Finding(f"publication {name}", "a slot of the same name", found, Severity.NOTE, fix, then, by_hand=True)
+
+
 def retention(db: Connection, user: str, scope: DoctorScope) -> Iterator[Finding]:
     """What becomes of a slot while Headwater is away: the server decides."""
     (keep,) = one(db, "SELECT setting::int8 FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")

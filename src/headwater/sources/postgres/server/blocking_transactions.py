@@ -26,22 +26,70 @@ LIMIT 3
 """
 
 
+_AGAIN_S = 0.1
+_CANCEL_S = 5.0
+
+
+class Patience:
+    """Of all who wait for transactions of others: until the source is closed. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._statements: set[Connection] = set()
+        self.over = threading.Event()
+
+    def check(self) -> None:
+        if self.over.is_set():
+            raise SourceError("the server is shutting down", hint="subscribe again later")
+
+    @contextlib.contextmanager
+    def waiting(self, db: Connection) -> Iterator[None]:
+        """What runs on the connection in this block may have to wait."""
+        with self._lock:
+            self.check()
+            self._statements.add(db)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._statements.discard(db)
+
+    def end(self) -> None:
+        """Nobody waits any more, and nobody begins to. Returns at once."""
+        self.over.set()
+        if self._statements:
+            threading.Thread(target=self._cancel, name="headwater-cancel", daemon=True).start()
+
+    def _cancel(self) -> None:
+        """Again and again: a statement that is only about to begin does not hear of it."""
+        while self._statements:
+            for db in tuple(self._statements):
+                cancel(db)
+            threading.Event().wait(_AGAIN_S)
+
+
+def cancel(db: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        db.cancel_safe(timeout=_CANCEL_S)
+
+
 @contextlib.contextmanager
-def deadline(sessions: Sessions, db: Connection, seconds: float, doing: str) -> Iterator[None]:
+def deadline(sessions: Sessions, db: Connection, patience: Patience, seconds: float, doing: str) -> Iterator[None]:
     """Cancels what runs on the connection when the time is up, and raises with the transactions it waits for."""
     expired = threading.Event()
 
-    def cancel() -> None:
+    def expire() -> None:
         expired.set()
-        with contextlib.suppress(psycopg.Error):
-            db.cancel_safe(timeout=seconds)
+        cancel(db)
 
-    timer = threading.Timer(seconds, cancel)
+    timer = threading.Timer(seconds, expire)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with patience.waiting(db):
+            yield
     except (SourceError, psycopg.Error):
+        patience.check()
         if expired.is_set():
             raise blocked(sessions, seconds, doing) from None
         raise

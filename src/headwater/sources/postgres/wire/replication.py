@@ -20,7 +20,7 @@ from psycopg import pq
 
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.tables import quoted
-from headwater.sources.postgres.server.blocking_transactions import deadline
+from headwater.sources.postgres.server.blocking_transactions import Patience, deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions, speaking
 from headwater.sources.postgres.server.lsn import format_lsn, parse_lsn
 from headwater.sources.source import ChangesLost
@@ -188,11 +188,11 @@ class Replication:
         os.close(self._waker)
 
 
-def temporary_slot(sessions: Sessions, name: str, seconds: float) -> tuple[Connection, int]:
+def temporary_slot(sessions: Sessions, name: str, patience: Patience, seconds: float) -> tuple[Connection, int]:
     """A slot that goes with the connection it was made by; where its stream begins."""
     db = sessions.open(replication="database")
     try:
-        with speaking(), deadline(sessions, db, seconds, "start capturing the database"):
+        with speaking(), deadline(sessions, db, patience, seconds, "start capturing the database"):
             row = db.execute(f"CREATE_REPLICATION_SLOT {quoted(name)} TEMPORARY LOGICAL pgoutput".encode()).fetchone()
         assert row is not None
         return db, parse_lsn(row[1])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import marshal
+import os
+import select
 import socket
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from headwater.sources.cancellation import Cancellation
 from headwater.sources.sqlite.questions.worker import HEADER, PACKAGES, PROGRAM, exactly, send
 
 _IDLE_MAX = 4  # processes kept
+_SLOW_MS, _SLOW_NICE = 250, 19  # what takes so long gets the processor's time that nobody else wants
 _PACKAGE = Path(errors.__file__).parent.parent
 _PATHS = [str(_PACKAGE / Path(*name.split(".")[1:])) for name in PACKAGES]
 _CODES: dict[str, type[HeadwaterError]] = {
@@ -37,7 +40,8 @@ _CODES: dict[str, type[HeadwaterError]] = {
 
 
 class QuestionProcess:
-    """One worker and the socket to it."""
+    """One worker and the socket to it. Once a question `is_slow`, the process has the lowest priority for good: for the
+    next question another one is started."""
 
     def __init__(self, path: Path) -> None:
         self._peer, other = socket.socketpair()
@@ -45,6 +49,7 @@ class QuestionProcess:
             command = [sys.executable, "-I", "-S", "-c", PROGRAM, *_PATHS, str(path)]
             self._process = subprocess.Popen(command, stdin=other.fileno(), stdout=subprocess.DEVNULL)
         self._is_free, self._is_killed = True, False
+        self.is_slow = False
         self._taken_bytes = 0  # of the answer that is read now
 
     @property
@@ -76,11 +81,20 @@ class QuestionProcess:
             raise self._died(sql) from None
 
     def _reply(self, cancellation: Cancellation) -> tuple[bool | None, Any]:
+        if not self.is_slow and not self._answers_soon(cancellation):
+            self.is_slow = True
+            with contextlib.suppress(OSError):  # it has just ended
+                os.setpriority(os.PRIO_PROCESS, self.pid, _SLOW_NICE)
         (length,) = HEADER.unpack(self._received(cancellation, HEADER.size))
         self._taken_bytes += length
         cancellation.check_size(self._taken_bytes)
         found: tuple[bool | None, Any] = marshal.loads(self._received(cancellation, length))
         return found
+
+    def _answers_soon(self, cancellation: Cancellation) -> bool:
+        waiting = select.poll()
+        waiting.register(self._peer, select.POLLIN)
+        return bool(waiting.poll(min(_SLOW_MS, cancellation.left_s * 1000)))
 
     def _received(self, cancellation: Cancellation, length: int) -> bytes:
         self._peer.settimeout(cancellation.left_s or 0.001)
@@ -145,7 +159,7 @@ class QuestionProcesses:
     def _return(self, process: QuestionProcess) -> None:
         with self._lock:
             self._busy.discard(process)
-            if process.is_usable and not self._closed and len(self._idle) < _IDLE_MAX:
+            if process.is_usable and not process.is_slow and not self._closed and len(self._idle) < _IDLE_MAX:
                 self._idle.append(process)
                 return
         process.close()

@@ -5,6 +5,7 @@ Only the standard library and our errors are imported: the processes that run qu
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,11 @@ from headwater.model.errors import HeadwaterError, LimitExceeded, SourceError, S
 from headwater.sources.sqlite.questions.authorizer import CATALOGS, Relations, guarded
 
 Given = Sequence[Any] | Mapping[str, Any]
-Described = tuple[tuple[str, ...], dict[str, list[str]], list[str], bool]  # names, columns read, functions, row by row
+Described = tuple[tuple[str, ...], dict[str, list[str]], list[str], bool, bool]
+"""Names, columns read, functions, whether none of them gathers rows, whether a view is named."""
+_VIEWS = "SELECT name, sql FROM sqlite_schema WHERE type = 'view'"
+_TABLE_COLUMNS = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden <> 1"
+_BY_NAME = re.compile(r"\b(using|natural)\b")
 ROWS_MAX = 1024  # handed on at a time
 _ENVIRONMENT = {
     sqlite3.SQLITE_PERM,
@@ -54,11 +59,13 @@ def describe(db: sqlite3.Connection, relations: Relations, sql: str, params: Giv
         names = _names(db, sql, params)
         asked.columns.clear()
         db.execute(f"EXPLAIN {sql}", params)
+    for table, read in _joined_by_name(db, relations, sql):
+        asked.columns[table].update(read)
     _refuse_unwatchable(relations, sql, asked.columns)
     tables = relations.of_kind("table")
     columns = {name: sorted(columns) for name, columns in asked.columns.items() if name in tables}
-    row_by_row = not asked.functions & _gathering(db) and not _names_view(relations, sql)
-    return names, columns, sorted(asked.functions), row_by_row
+    gathers = bool(asked.functions & _gathering(db))
+    return names, columns, sorted(asked.functions), not gathers, _names_view(relations, sql)
 
 
 def _gathering(db: sqlite3.Connection) -> set[str]:
@@ -69,6 +76,23 @@ def _gathering(db: sqlite3.Connection) -> set[str]:
 def _names_view(relations: Relations, sql: str) -> bool:
     """Whether any view's name stands in it, as whatever."""
     return any(name.lower() in sql.lower() for name in relations.of_kind("view"))
+
+
+def _joined_by_name(db: sqlite3.Connection, relations: Relations, sql: str) -> Iterator[tuple[str, list[str]]]:
+    """SQLite asks no leave for the columns that USING and NATURAL compare, nor for a table of which nothing else is
+    read. Where one of these words stands in the query or in a view of it: every table named there, with all columns."""
+    texts, views = [sql.lower()], {name.lower(): text for name, text in db.execute(_VIEWS)}
+    while named := [name for name in views if any(_says(name, text) for text in texts)]:
+        texts += [views.pop(name).lower() for name in named]
+    if any(_BY_NAME.search(text) for text in texts):
+        for table in relations.of_kind("table"):
+            if any(_says(table.lower(), text) for text in texts):
+                yield table, [name for (name,) in db.execute(_TABLE_COLUMNS, (table,))]
+
+
+def _says(name: str, text: str) -> bool:
+    """Whether a name stands in a text as a word, quoted or not."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.replace('""', '"')) is not None
 
 
 def _refuse_unwatchable(relations: Relations, sql: str, columns: Mapping[str, set[str]]) -> None:

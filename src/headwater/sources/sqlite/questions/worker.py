@@ -28,7 +28,7 @@ from headwater.sources.sqlite.questions.question import answer, compile_only, de
 HEADER = struct.Struct("<Q")
 MEMORY_BYTES_MAX = 1 << 30  # of the whole process
 HEAP_BYTES_MAX = 512 << 20  # of SQLite in it: it fails the statement, and the process lives
-_NICE = 5  # those who take changes come first
+_NICE = 10  # those who take changes come first
 PACKAGES = (
     "headwater",
     "headwater.model",
@@ -78,7 +78,8 @@ class Worker:
             compile_only(self._db, self._relations, sql)
         else:
             yield log_position(self._db)
-            yield from answer(self._db, self._relations, sql, params)
+            for text, values in params if what == "ask together" else [(sql, params)]:
+                yield from answer(self._db, self._relations, text, values)
 
     def _begin(self) -> None:
         self._end()
@@ -105,6 +106,12 @@ def main(path: str) -> None:
     with contextlib.suppress(ValueError, OSError):  # where the system does not let us
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(EOFError, OSError):  # the server is gone, which is no news to anybody
+        _serve(peer, path)
+
+
+def _serve(peer: socket.socket, path: str) -> None:
+    """Until the server is gone."""
     worker: Worker | None = None
     while True:
         request = marshal.loads(received(peer))
