@@ -8,8 +8,9 @@ import pytest
 
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
+from headwater.plan.demand import demands_of
 from headwater.plan.explain import explain
-from headwater.plan.planner import effective_sql, logged_template, plan, relation_template, template_from_sql
+from headwater.plan.planner import earlier_templates, effective_sql, logged_template, plan, template_from_sql
 from headwater.sql.ir.relation import Filter, Scan
 
 COLUMNS = (
@@ -80,7 +81,7 @@ def test_conditions_are_tested_in_the_order_of_the_text() -> None:
 def test_what_an_earlier_version_logged_goes_on_by_operators() -> None:
     """It followed rows of one PostgreSQL table by a relation, under another name."""
     template = plan("SELECT id, a FROM p WHERE a = 5 AND n > 1 AND 10 / a > 1", [POSTGRES]).template
-    earlier = relation_template(template.sql, [POSTGRES])
+    *_, earlier = earlier_templates(template.sql, [POSTGRES])
     assert isinstance(earlier.relation, Filter)
     assert isinstance(earlier.relation.input, Scan)
     assert (earlier.id, earlier.table) != (template.id, template.table)
@@ -110,3 +111,13 @@ def test_an_alias_stands_for_what_it_was_written_for() -> None:
     """`true` inside of it is not the alias `true` beside it."""
     template = plan("SELECT true AS x, 0 AS true FROM p WHERE x", [SQLITE]).template
     assert template.where == plan("SELECT 1 AS x, 0 AS y FROM p WHERE 1", [SQLITE]).template.where
+
+
+def test_what_an_earlier_version_logged_goes_on_without_demand() -> None:
+    """It held all joined rows, whatever was asked for."""
+    template = plan("SELECT x.id FROM p x JOIN p y ON y.a = x.n WHERE x.a = 5", [POSTGRES]).template
+    earlier, _ = earlier_templates(template.sql, [POSTGRES])
+    assert template.relation is not None and earlier.relation is not None
+    assert any(demands_of(template.relation)) and not any(demands_of(earlier.relation))
+    assert logged_template(earlier.id, template.sql, [POSTGRES]) == earlier
+    assert logged_template(template.id, template.sql, [POSTGRES]) == template

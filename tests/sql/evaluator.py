@@ -16,6 +16,7 @@ from headwater.sql.ir.identifier import quote
 from headwater.sql.ir.query import Query
 from headwater.sql.ir.relation import (
     Aggregate,
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -48,6 +49,7 @@ def rows_of(query: Query, tables: Tables) -> list[Row]:
 
 
 def evaluate(relation: Relation, tables: Tables) -> list[Row]:
+    assert not isinstance(relation, Demand), "a bound query knows nothing of who asks"
     match relation:
         case Scan():
             names, rows = tables[relation.table]

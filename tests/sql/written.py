@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 
@@ -11,8 +10,9 @@ from hypothesis import strategies as st
 
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
+from tests.support.fuzz import MULTIPLIER
 
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
+FUZZ = MULTIPLIER
 
 TABLE = Table(
     "t",
@@ -36,7 +36,7 @@ KEYLESS = Table("t", TABLE.columns)
 
 
 def examples(count: int) -> settings:
-    return settings(max_examples=count * FUZZ, deadline=None, derandomize=FUZZ == 1)
+    return settings(max_examples=count * FUZZ, deadline=None, derandomize=FUZZ <= 1)
 
 
 def filled(rows: list[Row]) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ Queries inside it are answered here too: as bags of rows, as sets, or for whethe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -79,7 +80,7 @@ def _column(conjunct: Expr) -> str:
 
 def _refuse_duplicates(parsed: Parsed, rows: Rows) -> None:
     names = [name for name, _ in rows.results]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         place = [at for at, name in enumerate(names) if name == twice][1]
         at = span(parsed.select.expressions[place]) if isinstance(parsed.select, exp.Select) else None

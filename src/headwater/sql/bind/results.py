@@ -41,7 +41,7 @@ def bound_results(scope: Scope, node: exp.Select) -> Iterator[Named]:
     """Each with its name, which the tree says too."""
     for place, item in enumerate(list(node.expressions)):
         inner = item.this if isinstance(item, exp.Alias) else item
-        written = inner.copy()
+        written = inner if item.alias else inner.copy()  # to bind may rewrite it, and only what has no alias is named
         bound = scope.dialect.binder.bind_result(scope, inner)
         inner = item.this if isinstance(item, exp.Alias) else node.expressions[place]
         named = written if not isinstance(inner, exp.Column) else inner

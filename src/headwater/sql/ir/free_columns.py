@@ -7,6 +7,7 @@ from typing import assert_never
 
 from headwater.sql.ir.expr import Expr
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -28,7 +29,7 @@ from headwater.sql.ir.walk import names_in
 def expressions_of(relation: Relation) -> Iterator[Expr]:
     """Every expression of the node itself, over the columns of its inputs."""
     match relation:
-        case Scan() | Values() | Distinct() | SetOperation():
+        case Scan() | Values() | Distinct() | SetOperation() | Demand():
             return
         case Filter():
             yield relation.predicate

@@ -6,7 +6,8 @@ in a node refer to the columns of its inputs by these names, through `ColumnRef`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from headwater.model.value import Type, Value
@@ -154,14 +155,26 @@ class Top:
     partition: tuple[Expr, ...] = ()
 
 
-Relation = Scan | Values | Filter | Project | Join | Exists | Mark | Group | Distinct | SetOperation | Top
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The rows of `input` that some subscriber asks for: `columns` have, by these collations, the values that it gives
+    to these holes of its template, counted from 0; where a hole takes a list, one of its values. A planned relation has
+    it, a bound one not."""
+
+    input: Relation
+    columns: tuple[str, ...]
+    collations: tuple[str, ...]
+    holes: tuple[int, ...]
+
+
+Relation = Scan | Values | Filter | Project | Join | Exists | Mark | Group | Distinct | SetOperation | Top | Demand
 
 
 def columns_of(relation: Relation) -> tuple[RelColumn, ...]:
     match relation:
         case Scan() | Values() | Project() | SetOperation():
             return relation.columns
-        case Filter() | Distinct() | Top():
+        case Filter() | Distinct() | Top() | Demand():
             return columns_of(relation.input)
         case Join():
             return (*columns_of(relation.left), *columns_of(relation.right))
@@ -177,10 +190,28 @@ def inputs_of(relation: Relation) -> tuple[Relation, ...]:
     match relation:
         case Scan() | Values():
             return ()
-        case Filter() | Project() | Group() | Distinct() | Top():
+        case Filter() | Project() | Group() | Distinct() | Top() | Demand():
             return (relation.input,)
         case Join() | Exists() | Mark() | SetOperation():
             return (relation.left, relation.right)
+
+
+def walked(relation: Relation) -> Iterator[Relation]:
+    """Every operator, each before its inputs."""
+    yield relation
+    for each in inputs_of(relation):
+        yield from walked(each)
+
+
+def with_inputs(relation: Relation, inputs: Sequence[Relation]) -> Relation:
+    """The same operator over other inputs."""
+    match relation:
+        case Scan() | Values():
+            return relation
+        case Filter() | Project() | Group() | Distinct() | Top() | Demand():
+            return replace(relation, input=inputs[0])
+        case Join() | Exists() | Mark() | SetOperation():
+            return replace(relation, left=inputs[0], right=inputs[1])
 
 
 def tables_of(relation: Relation) -> frozenset[str]:

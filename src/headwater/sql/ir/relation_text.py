@@ -9,6 +9,7 @@ from headwater.sql.ir.expr import Expr
 from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.relation import (
     Aggregate,
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -35,12 +36,8 @@ def tree(relation: Relation, text: ExprText, depth: int = 0) -> Iterator[str]:
 
 def line(relation: Relation, text: ExprText) -> str:
     match relation:
-        case Scan():
-            key = f" key {', '.join(relation.key)}" if relation.key else " no key"
-            return f"scan {relation.table} ({_names(column.name for column in relation.columns)}){key}"
-        case Values():
-            rows = ", ".join(f"({_names(text.literal(value) for value in row)})" for row in relation.rows)
-            return f"values ({_names(column.name for column in relation.columns)}) {rows}"
+        case Scan() | Values():
+            return _leaf(relation, text)
         case Filter():
             return f"filter {text.text(relation.predicate)}"
         case Project():
@@ -65,8 +62,20 @@ def line(relation: Relation, text: ExprText) -> str:
             limit = "all" if relation.limit is None else relation.limit
             order = _names(text.key(key) for key in relation.order)
             return f"top {limit} offset {relation.offset}{partition} order {order}"
+        case Demand():
+            pairs = zip(relation.columns, relation.holes, strict=True)
+            return f"demand {_names(f'{column} = :p{hole + 1}' for column, hole in pairs)}"
         case _:
             assert_never(relation)
+
+
+def _leaf(relation: Scan | Values, text: ExprText) -> str:
+    columns = _names(column.name for column in relation.columns)
+    if isinstance(relation, Scan):
+        key = f" key {', '.join(relation.key)}" if relation.key else " no key"
+        return f"scan {relation.table} ({columns}){key}"
+    rows = ", ".join(f"({_names(text.literal(value) for value in row)})" for row in relation.rows)
+    return f"values ({columns}) {rows}"
 
 
 def _names(names: Iterable[str]) -> str:

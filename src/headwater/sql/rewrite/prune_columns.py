@@ -8,6 +8,7 @@ from typing import assert_never
 
 from headwater.sql.ir.free_columns import expressions_of
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -36,7 +37,7 @@ def keys_of(relation: Relation) -> Iterator[str]:
     match relation:
         case Scan():
             yield from relation.key
-        case Filter() | Project() | Top():
+        case Filter() | Project() | Top() | Demand():
             yield from keys_of(relation.input)
         case Join():
             yield from (*keys_of(relation.left), *keys_of(relation.right))
@@ -55,6 +56,8 @@ def _pruned(relation: Relation, needed: Needed) -> Relation:
             return _narrowed(relation, needed)
         case Values():
             return relation
+        case Demand():
+            return replace(relation, input=_pruned(relation.input, needed | frozenset(relation.columns)))
         case Filter() | Top():
             return replace(relation, input=_pruned(relation.input, below))
         case Project():
