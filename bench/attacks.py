@@ -22,6 +22,7 @@ _ENDLESS = """
 WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)
 SELECT count(*) AS {name} FROM r, orders WHERE n + amount < 0
 """
+_EIGHT = ", ".join(f"orders {name}" for name in "abcdefgh")
 _SETTLED = ("ready", "error", "closed")
 
 
@@ -49,6 +50,10 @@ ATTACKS = {
     "an endless recursive CTE": Attack(((_ENDLESS.format(name=f"c{n}"), []) for n in range(8)), 8),
     "a product of three tables": Attack(
         ((f"SELECT count(*) AS c{n} FROM orders a, orders b, orders c", []) for n in range(8)), 1
+    ),
+    "a product of eight tables": Attack(((f"SELECT count(*) AS c{n} FROM {_EIGHT}", []) for n in range(8)), 1),
+    "texts of a billion characters": Attack(
+        ((f"SELECT id, length(printf('%1000000000d', amount)) AS c{n} FROM orders", []) for n in range(8)), 1
     ),
 }
 

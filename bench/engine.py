@@ -22,6 +22,7 @@ from rich.table import Table as Grid
 
 from bench import curves, pocket
 from bench.flowing import opened
+from bench.javascript_peers import PEERS, PeerFigures
 from bench.reruns import HAVE_DUCKDB, Reruns
 from bench.traffic import POSTGRES_TABLES, Traffic
 
@@ -63,10 +64,11 @@ def run(seconds: float, out: Path) -> None:
     load = os.getloadavg()[0]
     each = seconds / 10
     lines = list(_told(_lines(each)))
-    scenarios = list(_told(pocket.measure()))
+    with _console.status("Pocket's workload, here and in Node …"):
+        scenarios, no_peers = pocket.measure()
     points = list(_told(curves.measure(each / 10)))
     _print(lines, load)
-    _print_pocket(scenarios)
+    _print_pocket(scenarios, no_peers)
     curves.plot(points, out / "engine-curves.png")
     _console.print(f"plot: {out / 'engine-curves.png'}")
     parts: dict[str, Sequence[Any]] = {"lines": lines, "pocket": scenarios, "curves": points}
@@ -180,12 +182,22 @@ def _beside(line: Line) -> list[str]:
     return [*shown, *(f"{_short(min(asked) / mine)}×" for mine in (line.change_ms, line.step_ms))]
 
 
-def _print_pocket(scenarios: Sequence[pocket.Scenario]) -> None:
-    grid = Grid(title="Pocket's workload: 10,000 rows, sorted, limit 100")
-    for heading in ("", "ms an event", "re-queried", "refilled", "SQLite ms", "DuckDB ms"):
+def _print_pocket(scenarios: Sequence[pocket.Scenario], no_peers: str) -> None:
+    """What each peer shows is ms of CPU an event, and how many of its events it ran the query again for."""
+    grid = Grid(title="Pocket's workload: 10,000 rows, sorted, limit 100; ms of CPU an event")
+    for heading in ("", "ms an event", "re-queried", "refilled", *PEERS.values(), "SQLite ms", "DuckDB ms"):
         grid.add_column(heading, justify="left" if not heading else "right")
     for one in scenarios:
         duckdb = "" if one.duckdb_ms is None else f"{one.duckdb_ms:.3f}"
         share = f"{one.asked_again / one.events:.0%}"
-        grid.add_row(one.what, f"{one.event_ms:.3f}", share, f"{one.refills}", f"{one.sqlite_ms:.3f}", duckdb)
+        beside = [_peer(one.peers.get(name)) for name in PEERS]
+        grid.add_row(one.what, f"{one.event_ms:.3f}", share, f"{one.refills}", *beside, f"{one.sqlite_ms:.3f}", duckdb)
     _console.print(grid)
+    if no_peers:
+        _console.print(f"EventReduce and TanStack DB are not compared: {no_peers}")
+
+
+def _peer(found: PeerFigures | None) -> str:
+    if found is None:
+        return ""
+    return f"{found.event_ms:.3f} ({found.asked_again:.0%})" + ("" if found.equal else " [bold]wrong rows[/]")

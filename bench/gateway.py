@@ -26,9 +26,8 @@ class Gateway:
     pid: int
 
     def cpu_s(self) -> float:
-        """Of all its threads, so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """Of all its threads and of its children, so far."""
+        return _ticks(self.pid) / _TICKS
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
@@ -38,6 +37,20 @@ class Gateway:
         before = self.cpu_s()
         time.sleep(seconds)
         return self.cpu_s() - before
+
+
+def _ticks(pid: int) -> int:
+    """Of a process, of its children that have ended, and of those that run."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    children = [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in _children(task)]
+    return sum(int(one) for one in fields[11:15]) + sum(map(_ticks, children))
+
+
+def _children(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text().split()
+    except FileNotFoundError:  # the thread has ended meanwhile
+        return []
 
 
 @contextlib.contextmanager

@@ -1,16 +1,18 @@
 """Pocket's workload, from its ADR on EventReduce: 10,000 rows, sorted, limit 100; every event falls within the limit.
 
 EventReduce asks the database again when a row within the limit goes. Here the row that takes its place comes from the
-arrangement: such refills are counted, and every result is compared with one computed from scratch.
+arrangement: such refills are counted, and every result is compared with one computed from scratch. What we played is
+then played by EventReduce and by TanStack DB, where there is Node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bench import javascript_peers
 from bench.flowing import Flowing, opened
 from bench.reruns import Reruns
 from bench.traffic import AMOUNT_MAX, Traffic
@@ -34,14 +36,25 @@ class Scenario:
     refills: int
     sqlite_ms: float
     duckdb_ms: float | None
+    peers: dict[str, javascript_peers.PeerFigures] = field(default_factory=dict)
 
 
-def measure() -> Iterator[Scenario]:
-    traffic = Traffic(_ROWS, _ROWS // 10)
+def measure(rows: int = _ROWS, events: int = _EVENTS) -> tuple[list[Scenario], str]:
+    """And why the peers are missing, if they are."""
+    traffic = Traffic(rows, rows // 10)
+    images = [list(row) for row in zip(*np.vstack((traffic.here, traffic.order)).tolist(), strict=True)]
+    tape = javascript_peers.Tape(_LIMIT, images)
+    scenarios = list(_ours(traffic, tape, events))
+    found, reason = javascript_peers.measured(tape)
+    beside = [{name: found[name][n] for name in found} for n in range(len(scenarios))]
+    return [replace(one, peers=peers) for one, peers in zip(scenarios, beside, strict=True)], reason
+
+
+def _ours(traffic: Traffic, tape: javascript_peers.Tape, events: int) -> Iterator[Scenario]:
     reruns = Reruns(traffic.rows())
     sqlite_ms, duckdb_ms = (ask([_SQL] * 20) for ask in (reruns.sqlite_ms, reruns.duckdb_ms))
     reruns.close()
-    pocket = _Pocket(opened(_SQL, traffic), np.random.default_rng(11))
+    pocket = _Pocket(opened(_SQL, traffic), tape)
     for what, event, together in (
         ("insert", pocket.inserted, 1),
         ("update, same place", pocket.renamed, 1),
@@ -50,14 +63,14 @@ def measure() -> Iterator[Scenario]:
         ("100 rapid updates, a step each", pocket.moved, 1),
         ("100 rapid updates, one step", pocket.moved, 100),
     ):
-        cost, asked, refills = pocket.play(event, _EVENTS, together)
-        yield Scenario(what, _EVENTS, cost * 1000 / _EVENTS, asked, refills, sqlite_ms or 0.0, duckdb_ms)
+        cost, asked, refills = pocket.play(event, events, together)
+        yield Scenario(what, events, cost * 1000 / events, asked, refills, sqlite_ms or 0.0, duckdb_ms)
 
 
 @dataclass(slots=True)
 class _Pocket:
     flowing: Flowing
-    rng: np.random.Generator
+    tape: javascript_peers.Tape
     state: State = field(default_factory=State)
 
     def __post_init__(self) -> None:
@@ -67,11 +80,13 @@ class _Pocket:
         """Seconds, emissions that were no diff, and rows that entered the result though no event touched them."""
         cost, asked, refills = 0.0, 0, 0
         for start in range(0, events, together):
-            chosen = [event(n) for n in range(start, start + together)]
+            chosen = [event(n) for n in range(start, min(start + together, events))]
+            self.tape.step(chosen)
             spent, emitted = self.flowing.step(self.flowing.traffic.become(chosen))
             cost += spent
             asked += sum(entry.kind != "diff" for entry in emitted.index)
             refills += self._follow(emitted, {id for id, _ in chosen})
+        self.tape.cut(self._first().tolist())
         return cost, asked, refills
 
     def _follow(self, emitted: EmissionBatch, touched: set[int] | None = None) -> int:

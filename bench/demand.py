@@ -1,0 +1,174 @@
+"""`./dev bench demand`: what a join holds and computes beyond its tables, beside what its subscribers ask for.
+
+`a JOIN b … WHERE a.g = ?` with subscribers, in the engine alone: rows held beyond one copy of each table, and the work
+of the first results and of changes, as ratios to the rows asked for. Then products of small tables as people write
+them, through the whole pipeline, beside SQLite's own time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table as Grid
+
+from headwater import connect
+from headwater.engine.dataflow import Dataflow
+from headwater.engine.rows.delta import Delta
+from headwater.model.schema import Column, Table
+from headwater.model.value import Type
+from headwater.plan.planner import plan
+
+_console = Console(width=150)
+_INTEGER = (Type.INTEGER, "INTEGER")
+A = Table("a", tuple(Column(name, *_INTEGER, nullable=False) for name in ("id", "g", "v")), ("id",))
+B = Table("b", tuple(Column(name, *_INTEGER, nullable=False) for name in ("id", "aid", "w")), ("id",))
+_JOIN = "SELECT a.id, a.v, b.id AS bid, b.w FROM a JOIN b ON b.aid = a.id WHERE a.g = 0"
+_GROUP = 100  # rows of `a` that have one value of g
+_PRODUCTS = {
+    "two of each of three tables": "SELECT b1, b2, b3 FROM t1, t2, t3 "
+    "WHERE a1 IN (1, 2) AND a2 IN (1, 2) AND a3 IN (1, 2)",
+    "of four": "SELECT b1, b2, b3, b4 FROM t1, t2, t3, t4 "
+    "WHERE a1 IN (1, 2) AND a2 IN (1, 2) AND a3 IN (1, 2) AND a4 IN (1, 2)",
+    "a join, by one value": "SELECT b1, b2 FROM t1 JOIN t2 ON b2 = b1 WHERE a1 = 3",
+    "a chain of four, by its end": "SELECT b1, b4 "
+    "FROM t1 JOIN t2 ON b2 = b1 JOIN t3 ON b3 = b2 JOIN t4 ON b4 = b3 WHERE b4 = 7",
+}
+Figures = dict[str, Any]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of either table (default 1,000,000)")
+    parser.add_argument("--subscribers", type=int, default=100)
+
+
+def run(seconds: float, out: Path, rows: int = 1_000_000, subscribers: int = 100) -> list[Figures]:
+    with _console.status("a join of two large tables …"):
+        found = _joined(rows, subscribers)
+    _console.print(_join_table(found))
+    products = [_product(what, sql) for what, sql in _PRODUCTS.items()]
+    _console.print(_product_table(products))
+    (out / "demand.json").write_text(json.dumps([found, *products], indent=1))
+    return [found, *products]
+
+
+def _batches(rows: int) -> dict[str, list[pa.RecordBatch]]:
+    n = np.arange(rows)
+    one = pa.RecordBatch.from_arrays([pa.array(n), pa.array(n // _GROUP), pa.array(n)], schema=A.arrow)
+    two = pa.RecordBatch.from_arrays([pa.array(n), pa.array(n), pa.array(n)], schema=B.arrow)
+    return {"a": [one], "b": [two]}
+
+
+def _joined(rows: int, subscribers: int) -> Figures:
+    flow, planned = Dataflow(), plan(_JOIN, [A, B])
+    for table in (A, B):
+        flow.define(table)
+    started = time.process_time()
+    flow.activate(planned.template, _batches(rows))
+    built, bare = time.process_time() - started, _held(flow)
+    work = replace(flow.counters)
+    started = time.process_time()
+    for number in range(subscribers):
+        flow.subscribe(replace(planned.instance, id=number + 1, values=(number * 7,)), number + 1)
+    first = time.process_time() - started
+    asked = sum(batch.num_rows for batch in flow.take().edits.values())
+    gathered = flow.counters.gathered - work.gathered
+    return {
+        "rows": rows,
+        "subscribers": subscribers,
+        "asked": asked,
+        "held_beyond": _held(flow) - bare,
+        "gathered": gathered,
+        "setup_s": built,
+        "first_ms": 1000 * first / subscribers,
+        "change_ms": _change_ms(flow, 0, subscribers + 10),
+        "other_change_ms": _change_ms(flow, 1, subscribers + 1000),
+    }
+
+
+def _held(flow: Dataflow) -> int:
+    """Rows in operators and arrangements."""
+    state = flow._state
+    bags = sum(len(bag) for derived in state.derived.values() for bag in derived.bags())
+    return bags + sum(len(each.all().id) for each in state.arrangements.values())
+
+
+def _change_ms(flow: Dataflow, group: int, tx: int, count: int = 100) -> float:
+    """Of a changed row of `a`: one that somebody asks for, or that nobody does."""
+    schema = pa.schema([*A.arrow, pa.field("tx", pa.int64()), pa.field("diff", pa.int8())])
+    id = group * _GROUP
+    started = time.process_time()
+    for n in range(count):
+        old, new = (id if not n else -n), -n - 1
+        columns = [[id, id], [group, group], [old, new], [tx + n, tx + n], [-1, 1]]
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        flow.step({"a": [Delta(pa.RecordBatch.from_arrays(arrays, schema=schema))]})
+        flow.take()
+    return 1000 * (time.process_time() - started) / count
+
+
+def _product(what: str, sql: str) -> Figures:
+    with tempfile.TemporaryDirectory() as directory, _console.status(f"{what} …"):
+        path = Path(directory) / "small.db"
+        database = sqlite3.connect(path)
+        for t in "1234":
+            database.execute(f"CREATE TABLE t{t} (id INTEGER PRIMARY KEY, a{t} INTEGER, b{t} INTEGER)")
+            database.executemany(f"INSERT INTO t{t} VALUES (?, ?, ?)", [(n, n % 50, n) for n in range(100)])
+        database.commit()
+        started = time.perf_counter()
+        answer = database.execute(sql).fetchall()
+        alone = time.perf_counter() - started
+        with connect(f"sqlite:///{path}") as db:
+            db.query("SELECT count(*) FROM t1", live=True)  # a server that runs
+            started = time.perf_counter()
+            live = db.query(sql, live=True)
+            took = time.perf_counter() - started
+            if sorted(tuple(row.values()) for row in live.rows) != sorted(answer):
+                raise AssertionError(f"not what SQLite says: {sql}")
+        database.close()
+    return {"what": what, "rows": len(answer), "sqlite_ms": 1000 * alone, "first_ms": 1000 * took}
+
+
+def _join_table(found: Figures) -> Grid:
+    grid = Grid(title=f"a JOIN b WHERE a.g = ?, {found['rows']:,} rows each, {found['subscribers']} subscribers")
+    for column in (
+        "rows asked for",
+        "held beyond the tables",
+        "gathered",
+        "set up",
+        "first result",
+        "change",
+        "of nobody",
+    ):
+        grid.add_column(column, justify="right")
+    asked = max(found["asked"], 1)
+    grid.add_row(
+        f"{found['asked']:,}",
+        f"{found['held_beyond'] / asked:.2f} ×",
+        f"{found['gathered'] / asked:.2f} ×",
+        f"{found['setup_s']:.2f} s",
+        f"{found['first_ms']:.2f} ms",
+        f"{found['change_ms']:.2f} ms",
+        f"{found['other_change_ms']:.2f} ms",
+    )
+    return grid
+
+
+def _product_table(found: list[Figures]) -> Grid:
+    grid = Grid(title="tables of 100 rows, through the whole pipeline (bar: 10 × SQLite + 50 ms)")
+    for column in ("query", "rows", "SQLite", "first result", "bar"):
+        grid.add_column(column, justify="right" if column != "query" else "left")
+    for one in found:
+        bar = 10 * one["sqlite_ms"] + 50
+        told = "holds" if one["first_ms"] <= bar else f"missed: {one['first_ms'] / bar:.1f} ×"
+        grid.add_row(one["what"], f"{one['rows']:,}", f"{one['sqlite_ms']:.2f} ms", f"{one['first_ms']:.0f} ms", told)
+    return grid

@@ -1,0 +1,157 @@
+"""`./dev bench tpch`: the 22 queries of TPC-H kept current while orders come and go, beside running them again.
+
+Each query is followed in a process of its own, over the same PostgreSQL, with a deadline. A transaction is one of RF1
+or RF2: an order with its lines comes, or goes. At the end every result is compared with the database's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from rich.console import Console
+from rich.table import Table as Grid
+
+from bench.tpch.queries import NUMBERS, query
+from bench.tpch.rows import Population
+from bench.tpch.server import let_go, loaded
+
+_RUNS = 7
+_RUNS_S = 20.0  # then the runs there are must do
+_WORDS = ("", "form", "strategy", "changes")
+_FIGURES = {
+    "first_s": "first s",
+    "first_cpu_s": "CPU s",
+    "peak_bytes": "peak MiB",
+    "transaction_ms": "to result ms",
+    "engine_cpu_ms": "engine CPU ms",
+    "other_cpu_ms": "other CPU ms",
+    "again_ms": "again ms",
+    "again_cpu_ms": "again CPU ms",
+}
+_console = Console(width=170)
+Figures = dict[str, Any]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H's scale factor (default 0.1)")
+    parser.add_argument("--queries", type=_numbers, default=NUMBERS, help="such as 1,3,6 (default: all)")
+    parser.add_argument("--transactions", type=int, default=42, help="of a query, two to warm up (default 42)")
+    parser.add_argument("--deadline", type=float, default=120.0, help="of a query, in seconds (default 120)")
+    parser.add_argument("--profile", action="store_true", help="print the functions of the engine's steps")
+
+
+def _numbers(words: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in words.split(","))
+
+
+def run(
+    seconds: float,
+    out: Path,
+    scale: float = 0.1,
+    queries: Sequence[int] = NUMBERS,
+    transactions: int = 42,
+    deadline: float = 120.0,
+    profile: bool = False,
+) -> list[Figures]:
+    population, found = Population(scale), []
+    with _console.status("starting PostgreSQL …") as status, loaded(population, status.update) as server:
+        for n, number in enumerate(queries):
+            status.update(f"Q{number}: {n + 1} of {len(queries)} …")
+            words = [server.url(), str(scale), str(number), str(n * transactions), str(transactions)]
+            figures = _followed([*words, "profile" if profile else ""], deadline)
+            let_go(server)
+            found.append({"query": number, **figures, **_rerun(server.url(), query(number, scale).standard, deadline)})
+    _console.print(_table(found, scale))
+    (out / "tpch.json").write_text(json.dumps({"scale": scale, "load": os.getloadavg()[0], "queries": found}, indent=1))
+    return found
+
+
+def _followed(words: Sequence[str], deadline_s: float) -> Figures:
+    """What the process said until its deadline."""
+    command = [sys.executable, "-m", "bench.tpch.follow", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            said, _ = child.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            said, _ = child.communicate()
+            said += json.dumps({"check": f"stopped after {deadline_s:g} s"})
+    known: Figures = {}
+    for line in said.splitlines():
+        known |= json.loads(line)
+    return {"check": f"ended with code {child.returncode}"} | known
+
+
+def _rerun(url: str, sql: str, deadline_s: float) -> Figures:
+    """Medians, warm: the elapsed time with the rows fetched, and CPU of the server's process where the system tells."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(f"SET statement_timeout = {int(deadline_s * 1000)}".encode())
+        try:
+            runs = list(_runs(db, sql.encode()))
+        except psycopg.errors.QueryCanceled:
+            return {}
+    walls_s, cpus_s = zip(*runs[1:] or runs, strict=True)
+    return {"again_ms": statistics.median(walls_s) * 1000, "again_cpu_ms": statistics.median(cpus_s) * 1000}
+
+
+def _runs(db: psycopg.Connection[Any], sql: bytes) -> Iterator[tuple[float, float]]:
+    until_s = time.monotonic() + _RUNS_S
+    for _ in range(_RUNS + 1):
+        cpu_s, began_s = _cpu_s(db.info.backend_pid), time.monotonic()
+        db.execute(sql).fetchall()
+        yield time.monotonic() - began_s, _cpu_s(db.info.backend_pid) - cpu_s
+        if time.monotonic() > until_s:
+            return
+
+
+def _cpu_s(pid: int) -> float:
+    """So far, to the nanosecond; NaN where there is no such file."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return float("nan")
+
+
+def _table(found: Sequence[Figures], scale: float) -> Grid:
+    load = os.getloadavg()[0]
+    grid = Grid(title=f"TPC-H at scale {scale:g}: a small transaction beside the query run again; load {load:.1f}")
+    for heading in (*_WORDS, *_FIGURES.values(), "again ÷ engine", "result"):
+        grid.add_column(heading, justify="right" if heading in _FIGURES.values() or "÷" in heading else "left")
+    for one in found:
+        grid.add_row(*_cells(one))
+    return grid
+
+
+def _cells(one: Figures) -> list[str]:
+    """In CPU: again over the engine, not over the whole pipeline, whose cost is shared by all live queries."""
+    form = one.get("form", "")
+    words = [
+        f"Q{one['query']}",
+        form,
+        str(one["forms"].get(form, "")) if "forms" in one else "",
+        one.get("changes", ""),
+    ]
+    figures = [one.get(name, float("nan")) / (2**20 if name == "peak_bytes" else 1) for name in _FIGURES]
+    engine_ms = one.get("engine_cpu_ms", 0.0)
+    ratio = f"{one.get('again_cpu_ms', float('nan')) / engine_ms:.1f}×" if engine_ms > 0 else ""
+    return [*words, *map(_short, figures), ratio, _cut(one["check"])]
+
+
+def _cut(said: str) -> str:
+    """All of it is in the JSON."""
+    line = said.splitlines()[0]
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def _short(figure: float) -> str:
+    return "" if figure != figure else f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
