@@ -56,8 +56,8 @@ def test_what_was_kept_for_one_template_goes_with_it(
         before = flow.save(tmp_path)
         first = begin(flow, planned, rows, tx)
         assert first == begin(empty(partition), planned, rows, tx), "as if it were new"
-        flow.unsubscribe(planned.instance.id)
-        assert flow.release(planned.template.id) == []
+        flow.unsubscribe(planned.instance.id, tx)
+        assert flow.release(planned.template.id, tx) == []
         assert not flow.knows(planned.template.id)
         after = flow.save(tmp_path)
         assert after == before
@@ -79,10 +79,10 @@ def test_others_never_notice(seed: int, tmp_path: Path) -> None:
         planned = PLANS[sql]
         if sql in living:
             for each in (flow, ample):
-                each.unsubscribe(planned.instance.id)
+                each.unsubscribe(planned.instance.id, tx)
             living.discard(sql)
             if all(PLANS[other].template.id != planned.template.id for other in living):
-                flow.release(planned.template.id)
+                flow.release(planned.template.id, tx)
         else:
             living.add(sql)
             assert begin(flow, planned, rows, tx) == begin(ample, planned, rows, tx)
@@ -94,11 +94,50 @@ def test_others_never_notice(seed: int, tmp_path: Path) -> None:
         assert told(flow) == told(ample)
 
 
+FIVE = (
+    "SELECT id, total FROM orders WHERE customer = 3",
+    "SELECT id, customer FROM orders WHERE total = 7",
+    "SELECT id, customer, total FROM orders WHERE id = 5",
+    "SELECT id FROM orders WHERE customer = 3 AND total = 7",
+    "SELECT id, customer, total FROM orders ORDER BY total LIMIT 4",
+)
+
+
+def test_five_keys_of_a_table_are_one_copy_of_its_rows(tmp_path: Path) -> None:
+    """Only the first is given rows. Each tells what it tells alone, also after a restart, while rows change."""
+    rng = random.Random(3)
+    rows, flow = first_rows(rng, 40), empty()
+    plans = [plan(sql, TABLES) for sql in FIVE]
+    alone = [empty() for _ in FIVE]
+    assert [flow.needs_rows(planned.template) for planned in plans] == [True] * 5
+    for n, (planned, one) in enumerate(zip(plans, alone, strict=True)):
+        assert flow.needs_rows(planned.template) == (n == 0)
+        assert begin(flow, planned, rows, 10 + n) == begin(one, planned, rows, 10 + n)
+        step = deltas(20 + n, transaction(rows, rng))
+        for each in (flow, *alone[: n + 1]):
+            each.step(step)
+        for each in (flow, *alone):
+            told(each)
+    for tx in range(30, 60):
+        if tx == 45:
+            flow = Dataflow.load(tmp_path, flow.save(tmp_path).document, limits=SMALL)
+        step = deltas(tx, transaction(rows, rng))
+        for each in (flow, *alone):
+            each.step(step)
+        apart = [told(each) for each in alone]
+        together = told(flow)
+        assert sorted(together[0]) == sorted(entry for entries, _ in apart for entry in entries)
+        assert together[1] == {template: edits for _, each in apart for template, edits in each.items()}
+    assert list(flow._state.stores) == ["orders"]
+    assert len(flow._state.stores["orders"]) == len(rows["orders"]), "one copy"
+    assert len(flow._state.stores["orders"].indexes) == 4
+
+
 def test_instances_left_end_without_a_word() -> None:
     flow, rows = empty(), first_rows(random.Random(1), 10)
     planned = PLANS[JOIN]
     begin(flow, planned, rows, 1)
-    assert flow.release(planned.template.id) == [planned.instance.id]
-    assert flow.release(planned.template.id) == []
+    assert flow.release(planned.template.id, 2) == [planned.instance.id]
+    assert flow.release(planned.template.id, 2) == []
     flow.step(deltas(2, transaction(rows, random.Random(2))))
     assert not flow.take().index

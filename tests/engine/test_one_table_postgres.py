@@ -22,7 +22,7 @@ from headwater.model.emission import State, apply
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value
 from headwater.model.verbatim import Verbatim
-from headwater.plan.planner import plan, relation_template
+from headwater.plan.planner import earlier_templates, plan
 from headwater.plan.template import Instance, Template
 from tests.engine.world import FUZZ, batch_of, delta_of
 
@@ -152,7 +152,7 @@ class Flow:
 def _flows(source: Source, sql: str, directory: Path) -> list[Flow]:
     """Without operators, and through a relation."""
     planned = plan(sql, [source.table])
-    earlier = relation_template(planned.template.sql, [source.table])
+    *_, earlier = earlier_templates(planned.template.sql, [source.table])
     assert planned.template.relation is None
     assert earlier.relation is not None
     each = [Follower(one, replace(planned.instance, template=one.id)) for one in (planned.template, earlier)]

@@ -81,7 +81,7 @@ def test_what_is_saved_are_the_windows_that_changed(tmp_path: Path, sql: str) ->
             flow.step({"t": [delta_of(T, [(n + 2, _update(n))])]})
             flow.take()
             flow.save(tmp_path)
-        flow.unsubscribe(50)
+        flow.unsubscribe(50, 50)
         flow.save(tmp_path)
         counts.append((flow.counters.saved - before.saved, flow.counters.rewritten - before.rewritten))
     assert [saved for saved, _ in counts] == [41, 41]

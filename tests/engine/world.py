@@ -5,7 +5,6 @@ The oracle is the effective query, run by SQLite on the rows as they are.
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 from collections.abc import Sequence
@@ -25,8 +24,9 @@ from headwater.model.errors import SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Type, Value, to_array
 from headwater.plan.planner import Planned, effective_sql, plan
+from tests.support.fuzz import MULTIPLIER
 
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
+FUZZ = MULTIPLIER
 
 COLUMNS = (
     Column("id", Type.INTEGER, "INTEGER"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.dialects.sqlite.literals import write
@@ -31,14 +31,18 @@ class Asking:
     def queries(self, count: int) -> tuple[Query, ...]:
         """Some differ from another only in a constant. How often an answer will change plays no part."""
         found: dict[str, Query] = {}
+        self.choose(self._endless(found), count, found)
+        return tuple(found.values())
+
+    def choose(self, offered: Iterable[Query], count: int, found: dict[str, Query]) -> None:
+        """Takes the possible ones into `found`, until there are so many."""
         with contextlib.ExitStack() as opened:
             worlds = [opened.enter_context(self._world()) for _ in range(_WORLDS)]
-            for query in self._endless(found):
+            for query in offered:
                 if query.sql not in found and _possible(worlds, query.sql):
                     found[query.sql] = query
                 if len(found) == count:
                     break
-        return tuple(found.values())
 
     def covering(self, count: int, kinds: Collection[str]) -> tuple[Query, ...]:
         """As many; the first ones use, together, as many of these kinds of operators as chance offers."""

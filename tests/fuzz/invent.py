@@ -23,8 +23,8 @@ def invented(seed: int, queries: int = 10, commits: int = 50, covering: Collecti
     chance = Chance(random, random.choice((4, 8, 12, ROWS_MAX)), random.random() < 0.25)
     strict = Random(f"strict {seed}")
     names = "pqro"[: chance.pick((1, 2, 2, 3, 3, 4))]
-    tables = tuple(_table(chance, name, strict.random() < _STRICT) for name in names)
-    rows = _rows(chance, tables)
+    tables = tuple(random_table(chance, name, strict.random() < _STRICT) for name in names)
+    rows = random_rows(chance, tables)
     first = {name: tuple(each.values()) for name, each in rows.of_table.items()}
     asking = Asking(chance, tables)
     asked = asking.covering(queries, covering) if covering else asking.queries(queries)
@@ -34,7 +34,7 @@ def invented(seed: int, queries: int = 10, commits: int = 50, covering: Collecti
     return possible(Case(tables, first, asked, events, partitions, cut))
 
 
-def _table(chance: Chance, name: str, strict: bool) -> Table:
+def random_table(chance: Chance, name: str, strict: bool) -> Table:
     """Foreign keys are integers called pid, qid, rid; the writer of queries asks for id, i and s.
 
     `k` is there in STRICT tables alone, see `created`: an ANY column converts nothing, as one without a type does
@@ -53,7 +53,7 @@ def _table(chance: Chance, name: str, strict: bool) -> Table:
     return Table(name, tuple(columns), key)
 
 
-def _rows(chance: Chance, tables: tuple[Table, ...]) -> Rows:
+def random_rows(chance: Chance, tables: tuple[Table, ...]) -> Rows:
     rows = Rows.of(Case(tables, {}, (), ()))
     for table in tables:
         for _ in range(chance.random.randint(0, chance.largest)):

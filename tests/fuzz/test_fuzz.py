@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from tests.fuzz.invent import invented
 from tests.fuzz.oracle import Oracle
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.tally import OPERATORS
+from tests.support.fuzz import MULTIPLIER
 
 EVENTS = {Commit, Subscribe, Unsubscribe, Reload, Alter}
-CHECKS = 20_000 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+CHECKS = 20_000 * MULTIPLIER
 
 
 def test_what_failed_once_does_not_fail_again() -> None:

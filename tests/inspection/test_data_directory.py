@@ -43,7 +43,7 @@ def test_everything_is_told(whole: Layout) -> None:
             offsets += [record.offset for record in records]
     report = looked_at(whole)
     assert report.damage == []
-    assert report.format == "4"
+    assert report.format == "5"
     assert report.catalog is not None
     assert (report.catalog.source, report.catalog.templates[0].names) == ("sqlite:///shop.db", ["id", "total"])
     assert sum(report.log.kinds.values()) == len(offsets) == sum(one.records for one in report.log.segments)

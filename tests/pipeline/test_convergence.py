@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import pytest
 import headwater
 from headwater.model.emission import Diff, Emission, Result, State, Swap, apply
 from tests.support import shop
+from tests.support.fuzz import MULTIPLIER
 from tests.support.oracle import Oracle, same_rows
 from tests.support.processes import eventually, kill_worker, spawn_writer
 
-TRANSACTIONS = 250 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+TRANSACTIONS = 250 * MULTIPLIER
 WRITERS = (1, 2)
 RUNNERS = ["inline", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
 

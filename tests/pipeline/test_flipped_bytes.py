@@ -29,9 +29,9 @@ from headwater.model.limits import DEFAULT
 from headwater.pipeline.cell.expulsion import count
 from headwater.pipeline.data_dir.layout import Layout
 from tests.support.byhand import Works
+from tests.support.fuzz import MULTIPLIER as FUZZ
 from tests.support.postgres import VERSIONS, Servers
 
-FUZZ = int(os.environ.get("HEADWATER_FUZZ", "1"))
 LIMITS = replace(
     DEFAULT, segment_bytes_max=16 << 10, build_bytes_min=48 << 10, run_rows_min=64, manifest_interval_ms=1 << 30
 )

@@ -175,7 +175,7 @@ def test_what_is_committed_elsewhere_is_noticed_by_itself(tmp_path: Path) -> Non
     with world.db:
         live = world.db.query("SELECT x FROM v", live=True)
         with closing(sqlite3.connect(world.path)) as other:
-            other.executescript("DROP VIEW v; CREATE VIEW v AS SELECT x FROM b;")
+            other.executescript("BEGIN; DROP VIEW v; CREATE VIEW v AS SELECT x FROM b; COMMIT;")
             eventually(lambda: live.rows == [{"x": "b"}])
             other.execute("UPDATE b SET x = 'later'")
             other.commit()

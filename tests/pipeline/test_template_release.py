@@ -62,12 +62,13 @@ def _windows(directory: Path, document: CheckpointContents) -> int:
     return len(dict(Changelog(Work()).load(directory, document.windows)))
 
 
+def _indexes(document: CheckpointContents) -> list[tuple[str, list[tuple[str, ...]]]]:
+    return [(name, [columns for columns, *_ in one.indexes]) for name, one in document.stores.items()]
+
+
 def shape(states: list[tuple[CheckpointContents, int]]) -> list[object]:
     """Without the rows."""
-    return [
-        ([t.name for t in s.tables], [a[:2] for a in s.arrangements], list(s.derived), s.templates, windows)
-        for s, windows in states
-    ]
+    return [([t.name for t in s.tables], _indexes(s), list(s.derived), s.templates, windows) for s, windows in states]
 
 
 def leave(here: Place, live: headwater.LiveResult, windows: int) -> None:

@@ -12,7 +12,7 @@ from headwater.model.value import Row, Type
 from headwater.sql.ir.expr import Call, Const, Expr
 from headwater.sql.ir.relation import Distinct, Group, Join, Mark, Relation, RelColumn, Scan
 from tests.engine.operators.oracle import Oracle
-from tests.engine.operators.world import compare, deltas_of, rows_of, shown
+from tests.engine.operators.world import Folded, compare, deltas_of, rows_of, shown
 from tests.engine.world import batch_of
 
 INTEGER = Type.INTEGER
@@ -31,10 +31,12 @@ def rows_after(
     relation: Relation, tables: dict[str, Table], first: dict[str, list[Row]], *changes: Change
 ) -> list[str]:
     derived = Derived("d", relation, tables, Work())
-    derived.load({name: [batch_of(tables[name], rows)] for name, rows in first.items()})
+    (loaded,) = derived.load({name: [batch_of(tables[name], rows)] for name, rows in first.items()})
+    folded = Folded(derived)
+    folded.load(rows_of(derived.table, loaded))
     by_table = {name: Transaction(0, tuple(c for c in changes if c.table == name)) for name in tables}
-    derived.step(deltas_of(tables, [(1, by_table)]))
-    return shown(rows_of(derived.table, derived.rows()))
+    after = folded.fold(derived.step(deltas_of(tables, [(1, by_table)])))
+    return after.get(1, shown(rows_of(derived.table, loaded)))
 
 
 def test_a_row_that_hashes_to_zero_is_not_taken_for_the_padding() -> None:

@@ -29,8 +29,10 @@ from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
 from headwater.engine.rows.hashes import row_hash
 from headwater.engine.rows.work import Work
-from headwater.engine.state.arrangement import Arrangement, compact
 from headwater.engine.state.sort_hashes import rising, rising_by
+from headwater.engine.state.table.arrangement import Arrangement
+from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.table_store import TableStore
 from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.instance_index import InstanceIndex, RowGroups, encode_instance
 from headwater.engine.windows.ordered.replay import replay
@@ -134,9 +136,16 @@ def row_hash_rows(rng: random.Random, count: int) -> Run:
     return lambda: row_hash(rows, _TYPES)
 
 
+def _arrangement(keys: tuple[str, ...]) -> Arrangement:
+    store = TableStore(TABLE, Work(), 8)
+    if keys:
+        store.build(IndexKey.of(TABLE, keys))
+    return Arrangement.of(store, keys)
+
+
 @pair
 def key_hash_rows(rng: random.Random, count: int) -> Run:
-    arrangement, rows = Arrangement(TABLE, rng.choice(((), ("a", "b"), ("d",))), Work(), 8), _rows(rng, count)
+    arrangement, rows = _arrangement(rng.choice(((), ("a", "b"), ("d",)))), _rows(rng, count)
     encoded = arrangement.encode(rows)
     return lambda: arrangement.hashes(encoded, rows)
 
@@ -155,9 +164,8 @@ def equal_numbers(rng: random.Random, count: int) -> Run:
 
     def run() -> object:
         many, more = same(number, count), same(number + 1, count)
-        hash = compact(np.full(count, number, np.uint64))
         pairs = [each for one in (many, own) for each in (latest(one, more), product(one, more), picked(one, places))]
-        return [many, hash, *pairs]
+        return [many, *pairs]
 
     return run
 
@@ -373,6 +381,24 @@ def _subscribed(rng: random.Random, count: int, sql: str) -> Run:
 @pair
 def fetched_rows(rng: random.Random, count: int) -> Run:
     return _subscribed(rng, count, f"SELECT id, a, b FROM t ORDER BY a, id LIMIT {1 + rng.randrange(count)}")
+
+
+@pair
+def found_rows(rng: random.Random, count: int) -> Run:
+    """Rows of a store, found by identity, and changed."""
+    store, rows = TableStore(TABLE, Work(), max(2 * count, 16)), _rows(rng, count)
+    id = np.array(rng.sample(range(1, 1 << 62), count), np.uint64)
+    everything = np.ones(count, np.bool_)
+    store.absorb(id, everything, rows, {})
+    store.settle()
+    order = rng.sample(range(count), count)
+
+    def run() -> object:
+        found = store.find(id[order].tolist())
+        store.absorb(id[order], everything, rows, {}, np.array(order))
+        return [found, *store.heap.all()]
+
+    return run
 
 
 @pair

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState, Rows
 from headwater.engine.emissions.index import Ending
+from headwater.engine.expressions.kernels import WIDE
+from headwater.engine.held_rows import arrange, hold, index_key, take_over
 from headwater.engine.operators.derived import Derived
 from headwater.engine.ranges.range_index import RangeIndex
-from headwater.engine.rows.arrays import Bools
-from headwater.engine.rows.conform import TableSchema, conform
-from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.rows.conform import TableSchema
+from headwater.engine.rows.work import Work
 from headwater.engine.state.shared_contents import share_contents
 from headwater.engine.subscriptions import end, hydrate, unsubscribe
 from headwater.engine.windows.failing_groups import FailingGroups
 from headwater.engine.windows.instance_index import InstanceIndex
-from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
 from headwater.engine.windows.template_program import Program
 from headwater.engine.windows.window import Window
-from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
+from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.one_table import writer_of
 from headwater.plan.planner import template_from_sql
 from headwater.plan.template import Template
-
-Entries = tuple[Uint64s, Uint64s, Bools, pa.RecordBatch]  # key hash, identity, whether it comes or goes, and row
 
 
 def define(state: DataflowState, table: Table) -> None:
@@ -37,8 +34,8 @@ def define(state: DataflowState, table: Table) -> None:
     state.schemas[table.name] = TableSchema.of(table)
     if known is None or known.table == table:
         return
-    for arrangement in state.arranged(table.name):
-        arrangement.define(table)
+    if table.name in state.stores:
+        state.stores[table.name].define(table)
     for active in state.over(table.name):
         _rebind(state, active, table)
 
@@ -66,24 +63,45 @@ def narrow(table: Table, widths: Mapping[str, int]) -> Table:
 
 
 def needs_rows(state: DataflowState, template: Template) -> bool:
-    """False when the rows are here already, or no instance of the template can live here."""
+    """False when the rows are here already, by whatever key, or no instance of the template can live here."""
+    if not state.owns(template):
+        return False
     if template.relation is not None:
-        return state.owns(template) and template.table not in state.derived
-    return state.owns(template) and (template.table, template.keys) not in state.arrangements
+        return template.table not in state.derived
+    store = state.stores.get(template.table)
+    return store is None or not (store.whole or index_key(store.table, template) in store.indexes)
+
+
+def compile_ahead(template: Template, tables: Mapping[str, Table]) -> None:
+    """Compiles the expressions of a wide template: a cell of this process that activates it then finds them. By any
+    thread; tables have the columns that the cell will know."""
+    if len(template.outputs) < WIDE:
+        return
+    if template.relation is None:
+        Program(template, tables[template.table])
+    else:
+        Program(template, Derived(template.table, template.relation, tables, Work()).table)
 
 
 def activate(
-    state: DataflowState, template: Template, rows: Rows | None, widths: Mapping[str, int] | None = None
+    state: DataflowState,
+    template: Template,
+    rows: Rows | None,
+    widths: Mapping[str, int] | None = None,
+    order: JoinOrder | None = None,
 ) -> None:
-    """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no.
+    """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no. `order` is the one in
+    which the joins of its relation run, unless that is here already.
 
     A batch with a further column, `diff`, adds and removes rows: changes made since the others were read.
     """
-    if needs_rows(state, template) and rows is None:
-        raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
-    if state.owns(template) and (template.table, template.keys) not in state.arrangements:
-        whole = _derive(state, template, rows) if template.relation is not None else (rows or {})[template.table]
-        _arrange(state, template, state.schemas[template.table].table, whole)
+    if needs_rows(state, template):
+        if rows is None:
+            raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
+        whole = rows[template.table] if template.relation is None else _derive(state, template, rows, order)
+        hold(state, template, whole)
+    if state.owns(template):
+        arrange(state, template)
     _serve(state, template, widths)
 
 
@@ -91,9 +109,8 @@ def adopt(state: DataflowState, template: Template, other: DataflowState) -> Non
     """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
     if template.relation is not None:
         _share(state, other.derived[template.table])
-    arrangement = other.arrangement(template)
-    state.arrangements[template.table, template.keys] = arrangement
-    _recount(state, arrangement)
+    take_over(state, template, other.stores[template.table])
+    arrange(state, template)
     _serve(state, template, None)
 
 
@@ -110,13 +127,10 @@ def _serve(state: DataflowState, template: Template, widths: Mapping[str, int] |
         state.served.setdefault(active.place, []).append(active)
 
 
-def _derive(state: DataflowState, template: Template, rows: Rows | None) -> Iterable[pa.RecordBatch]:
-    """The rows of a relation: computed the first time, and known from then on."""
-    if template.table in state.derived:
-        whole = state.arrangements.get((template.table, ()))
-        return [state.derived[template.table].rows() if whole is None else whole.all().rows]
-    derived = new_derived(state, template)
-    loaded = derived.load(rows or {})
+def _derive(state: DataflowState, template: Template, rows: Rows, order: JoinOrder | None) -> Iterable[pa.RecordBatch]:
+    """The rows of a relation that is new here."""
+    derived = new_derived(state, template, order)
+    loaded = derived.load(rows)
     _share(state, derived)
     return loaded
 
@@ -136,10 +150,9 @@ def _widths(state: DataflowState, template: Template) -> dict[str, int]:
     return {name: len(state.schemas[name].table.columns) for name in template.tables}
 
 
-def new_derived(state: DataflowState, template: Template) -> Derived:
+def new_derived(state: DataflowState, template: Template, order: JoinOrder | None = None) -> Derived:
     assert template.relation is not None
-    retain = bool(template.keys)  # without keys its arrangement has every row
-    return Derived(template.table, template.relation, state.tables, state.counters, state.limits, retain=retain)
+    return Derived(template.table, template.relation, state.tables, state.counters, state.limits, order=order)
 
 
 def _table_of(state: DataflowState, template: Template) -> Table:
@@ -147,47 +160,6 @@ def _table_of(state: DataflowState, template: Template) -> Table:
     if template.relation is not None and template.table not in state.schemas:
         define(state, new_derived(state, template).table)
     return state.schemas[template.table].table
-
-
-def _arrange(state: DataflowState, template: Template, table: Table, rows: Iterable[pa.RecordBatch]) -> None:
-    arrangement = Arrangement(table, template.keys, state.counters, state.limits.run_rows_min)
-    multiset = None if table.key else state.new_multiset()
-    parts = [_entries(state, arrangement, multiset, batch) for batch in rows]
-    if parts:
-        hash, id, live, rows_here = parts[0] if len(parts) == 1 else _concatenated(parts)
-        arrangement.absorb(hash, id, live, rows_here)
-    state.arrangements[table.name, template.keys] = arrangement
-    if multiset is not None:
-        state.multisets[table.name] = multiset
-
-
-def _entries(
-    state: DataflowState, arrangement: Arrangement, multiset: Multiset | None, batch: pa.RecordBatch
-) -> Entries:
-    """Of the rows that belong here."""
-    table, live = arrangement.table, np.ones(batch.num_rows, np.bool_)
-    if batch.num_columns > len(table.columns):
-        live = np.asarray(batch.column(batch.num_columns - 1)) > 0
-        batch = batch.select(range(batch.num_columns - 1))
-    rows = conform(batch, table)
-    id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
-    hash = arrangement.hash_rows(rows)
-    mine = state.mine(arrangement, rows, hash)
-    if mine is None:
-        return hash, id, live, rows
-    return hash[mine], id[mine], live[mine], rows.filter(pa.array(mine))
-
-
-def _concatenated(parts: Sequence[Entries]) -> Entries:
-    hash, id, live = (np.concatenate([part[n] for part in parts]) for n in range(3))
-    return hash, id, live, pa.concat_batches([part[3] for part in parts])
-
-
-def _recount(state: DataflowState, arrangement: Arrangement) -> None:
-    """How often each row of a table without a key is there; rows in no arrangement are in no result either."""
-    if not arrangement.table.key:
-        multiset = state.multisets.setdefault(arrangement.table.name, state.new_multiset())
-        multiset.recount(row_hashes(arrangement.table, arrangement.all().rows).exact)
 
 
 def release(state: DataflowState, name: str) -> list[int]:
@@ -228,6 +200,7 @@ def _drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending) -
     state.active = {id: active for id, active in state.active.items() if active.template.table != table}
     state.served = {place: each for place, each in state.served.items() if place[0] != table}
     state.arrangements = {place: each for place, each in state.arrangements.items() if place[0] != table}
+    state.stores.pop(table, None)
     state.multisets.pop(table, None)
     state.schemas.pop(table, None)
     state.derived.pop(table, None)
@@ -246,9 +219,10 @@ def _free(state: DataflowState, gone: Template) -> None:
     if not needed:
         state.derived.pop(gone.table, None)
         state.multisets.pop(gone.table, None)
-    elif gone.table in state.derived and not state.derived[gone.table].retains:
-        needed.add(())  # its rows are nowhere else
+        state.stores.pop(gone.table, None)
     for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
-        del state.arrangements[place]
+        index = state.arrangements.pop(place).index
+        if index is not None and gone.table in state.stores:
+            del state.stores[gone.table].indexes[index.key]
     if gone.relation is not None and not over:
         state.schemas.pop(gone.table, None)

@@ -6,6 +6,7 @@ Runs are files, each written once; one small document names them and holds the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from headwater.engine.activation import activate, define, narrow, new_derived
@@ -18,28 +19,29 @@ from headwater.engine.checkpoint_document import (
     unpack_window,
 )
 from headwater.engine.dataflow_state import DataflowState
-from headwater.engine.state import arrangement_files, persistence
-from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.demand import recall
+from headwater.engine.operators.derived import saved_order
+from headwater.engine.state import persistence
 from headwater.engine.state.shared_contents import share_files
 from headwater.engine.state.spill import Inside, spill
+from headwater.engine.state.table import store_files
 from headwater.engine.subscriptions import hydrate, open_window
 from headwater.engine.windows.shown_hashes import NO_NAMES, ShownHashes
 from headwater.fs.sync import sync
 from headwater.model.schema import Table
-from headwater.plan.one_table import writer_of
-from headwater.plan.planner import relation_template, template_from_sql
+from headwater.plan.planner import earlier_templates, template_from_sql
 from headwater.plan.template import Template
 
 
 def save(state: DataflowState, directory: Path) -> SavedState:
     """Writes the runs not yet written, and drops runs from memory until the rest is within the limit."""
-    files = {place: arrangement_files.save(each, directory) for place, each in state.arrangements.items()}
+    stores = {name: store_files.save(each, directory) for name, each in state.stores.items()}
     derived = {name: each.save(directory) for name, each in state.derived.items()}
     counts = _save_counts(state, directory)
     windows, answers = _save_windows(state, directory), state.answers.save(directory)
     share_files(bag for each in state.derived.values() for bag in each.bags())
     spill(runs_inside(state, directory), state.limits.state_bytes_max)
-    return saved_state(state.tables, files, derived, counts, (windows, answers), state.active.values())
+    return saved_state(state.tables, stores, derived, counts, (windows, answers), state.active.values())
 
 
 def _save_windows(state: DataflowState, directory: Path) -> list[str]:
@@ -65,8 +67,8 @@ def _save_counts(state: DataflowState, directory: Path) -> dict[str, list[str]]:
 
 def runs_inside(state: DataflowState, directory: Path) -> Iterator[Inside]:
     """The runs that were saved and are still in memory."""
-    for arrangement in state.arrangements.values():
-        yield from arrangement_files.runs_inside(arrangement, directory)
+    for store in state.stores.values():
+        yield from store_files.runs_inside(store, directory)
     for derived in state.derived.values():
         yield from derived.inside(directory)
     for multiset in state.multisets.values():
@@ -74,15 +76,13 @@ def runs_inside(state: DataflowState, directory: Path) -> Iterator[Inside]:
 
 
 def load(state: DataflowState, directory: Path, document: bytes) -> None:
-    """Into a state that is still empty. Windows are read from the arrangements; nothing is emitted."""
+    """Into a state that is still empty. Windows are read from the stores; nothing is emitted."""
     saved = read_document(document)
     for table in saved.tables:
         define(state, table)
-    for table_name, keys, files in saved.arrangements:
-        table = state.schemas[table_name].table
-        runs = arrangement_files.load(directory, files, table)
-        arrangement = Arrangement(table, keys, state.counters, state.limits.run_rows_min, runs)
-        state.arrangements[table_name, keys] = arrangement
+    for name, files in saved.stores.items():
+        table, limits = state.schemas[name].table, state.limits
+        state.stores[name] = store_files.load(directory, files, table, state.counters, limits.run_rows_min)
     for name, counts in saved.counts.items():
         multiset = state.multisets[name] = state.new_multiset()
         persistence.restore(multiset.tally, directory, counts)
@@ -100,21 +100,23 @@ def _reactivate(
     """Binds a template to its tables as they were: without a key, all columns of a row are its identity."""
     template = _saved_template(state, sql, {name: narrow(table, widths) for name, table in state.tables.items()})
     if template.table in derived and template.table not in state.derived:
-        state.derived[template.table] = restored = new_derived(state, template)
-        restored.restore(directory, derived[template.table])
+        document = derived[template.table]
+        state.derived[template.table] = restored = new_derived(state, template, saved_order(document))
+        restored.restore(directory, document)
     activate(state, template, None, widths)
 
 
 def _saved_template(state: DataflowState, sql: str, tables: Mapping[str, Table]) -> Template:
-    """Earlier versions had operators for rows of one PostgreSQL table: what they saved goes on so."""
+    """As the version planned it that saved it, perhaps an earlier one: the relation is there by its name. Where both
+    did, the text is there twice."""
     template = template_from_sql(sql, tables)
-    if template.relation is None and writer_of(template) is None:
-        earlier = relation_template(sql, tables)
-        return earlier if earlier.table in state.tables else template
-    return template
+    of_relations = (each for each in chain([template], earlier_templates(sql, tables)) if each.relation is not None)
+    saved = (each for each in of_relations if each.table in state.tables and each.id not in state.active)
+    return next(saved, template)
 
 
 def _reopen(state: DataflowState, saved: SavedWindow) -> None:
+    recall(state, saved.instance)
     window = open_window(state, state.active[saved.instance.template], saved.instance, saved.seq, saved.prev)
     window.names = ShownHashes(saved.names) if saved.names else NO_NAMES
     window.group.note()

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from headwater.engine.dataflow_state import ActiveTemplate, Place
+from headwater.engine.dataflow_state import ActiveTemplate
 from headwater.engine.operators.derived import SavedDerived
+from headwater.engine.state.table.store_files import StoreFiles
 from headwater.engine.windows.window import Window
+from headwater.model.errors import Corrupt
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any, unpack_any
 from headwater.plan.template import Instance
@@ -56,7 +58,7 @@ class _WindowDocument(msgspec.Struct, array_like=True):
 
 class _CheckpointDocument(msgspec.Struct):
     tables: list[_TableDocument]
-    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
+    stores: dict[str, StoreFiles]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
     templates: list[tuple[str, Mapping[str, int]]]
@@ -78,7 +80,7 @@ class CheckpointContents:
     text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs."""
 
     tables: list[Table]
-    arrangements: list[tuple[str, tuple[str, ...], list[str]]]
+    stores: dict[str, StoreFiles]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
     templates: list[tuple[str, Mapping[str, int]]]
@@ -88,7 +90,7 @@ class CheckpointContents:
 
 def saved_state(
     tables: Mapping[str, Table],
-    files: Mapping[Place, list[str]],
+    stores: Mapping[str, StoreFiles],
     derived: Mapping[str, SavedDerived],
     counts: Mapping[str, list[str]],
     changelogs: tuple[list[str], list[str]],
@@ -97,13 +99,14 @@ def saved_state(
     """`changelogs`: the files of the windows that are maintained, and of those that the source answers."""
     document = _CheckpointDocument(
         [_table_document(table) for table in tables.values()],
-        [(table, keys, names) for (table, keys), names in files.items()],
+        dict(stores),
         {name: one.document for name, one in derived.items()},
         dict(counts),
         [(one.template.sql, one.widths) for one in active],
         *changelogs,
     )
-    every = [*files.values(), *(one.files for one in derived.values()), *counts.values(), *changelogs]
+    rows = [one.names for one in stores.values()]
+    every = [*rows, *(one.files for one in derived.values()), *counts.values(), *changelogs]
     return SavedState([name for names in every for name in names], msgspec.msgpack.encode(document))
 
 
@@ -128,11 +131,18 @@ def unpack_window(packed: bytes) -> SavedWindow:
     return SavedWindow(instance, read.seq, read.prev, read.names)
 
 
+class OtherFormat(Corrupt):
+    """A document that another version wrote."""
+
+
 def read_document(document: bytes) -> CheckpointContents:
-    read = msgspec.msgpack.decode(document, type=_CheckpointDocument)
+    try:
+        read = msgspec.msgpack.decode(document, type=_CheckpointDocument)
+    except msgspec.ValidationError as error:
+        raise OtherFormat(f"the checkpoint was written by another version: {error}") from None
     return CheckpointContents(
         [_table(table) for table in read.tables],
-        read.arrangements,
+        read.stores,
         read.derived,
         read.counts,
         read.templates,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from headwater.engine import activation, checkpoint, subscriptions
+from headwater.engine import activation, checkpoint, demand, subscriptions
 from headwater.engine.checkpoint_document import SavedState
 from headwater.engine.dataflow_state import DataflowState, Rows
 from headwater.engine.emissions.index import Ending
@@ -21,6 +21,7 @@ from headwater.engine.state.spill import Inside
 from headwater.engine.step import step
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.template import Instance, Template
 
 
@@ -64,35 +65,51 @@ class Dataflow:
         """False when the rows are here already, or no instance of the template can live here."""
         return activation.needs_rows(self._state, template)
 
-    def activate(self, template: Template, rows: Rows | None, widths: Mapping[str, int] | None = None) -> None:
-        """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no.
+    def activate(
+        self,
+        template: Template,
+        rows: Rows | None,
+        widths: Mapping[str, int] | None = None,
+        order: JoinOrder | None = None,
+    ) -> None:
+        """`rows` are those of each table it reads, as they are now; None where `needs_rows` said no. `order` is the one
+        in which the joins of its relation run, unless that is here already.
 
         A batch with a further column, `diff`, adds and removes rows: changes made since the others were read.
         """
-        activation.activate(self._state, template, rows, widths)
+        activation.activate(self._state, template, rows, widths, order)
 
     def adopt(self, template: Template, other: Dataflow) -> None:
         """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
         activation.adopt(self._state, template, other._state)
 
-    def release(self, name: str) -> list[int]:
+    def release(self, name: str, tx: int) -> list[int]:
         """A template goes, with what is held for it alone; the instances it still had end without an emission."""
-        return activation.release(self._state, name)
+        ended = activation.release(self._state, name)
+        demand.depart(self._state, tx)
+        return ended
 
     def drop(self, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
         """The instances that end with their table, or with a relation over it; the subscribers of each are told why."""
-        return activation.drop(self._state, table, tx, reason, how)
+        ended = activation.drop(self._state, table, tx, reason, how)
+        demand.depart(self._state, tx)
+        return ended
 
     def expel(self, name: str, tx: int, reason: str) -> None:
         """A table, a relation or one template ends here; other templates over the same rows go on."""
         activation.expel(self._state, name, tx, reason)
+        demand.depart(self._state, tx)
 
     def subscribe(self, instance: Instance, tx: int) -> bool:
         """Hydrates from the arrangement; the result is in the next take. False: it belongs to another partition."""
-        return subscriptions.subscribe(self._state, instance, tx)
+        demand.arrive(self._state, instance, tx)
+        subscribed = subscriptions.subscribe(self._state, instance, tx)
+        demand.depart(self._state, tx)
+        return subscribed
 
-    def unsubscribe(self, instance_id: int) -> None:
+    def unsubscribe(self, instance_id: int, tx: int) -> None:
         subscriptions.unsubscribe(self._state, instance_id)
+        demand.depart(self._state, tx)
 
     def snapshot(self, instance_id: int) -> None:
         """The full result again, under the seq and prev of the last emission."""
@@ -101,6 +118,8 @@ class Dataflow:
     def step(self, deltas: Mapping[str, Sequence[Delta]]) -> None:
         """Everything that waits, of any number of transactions, `tx` ascending within a table."""
         step(self._state, deltas)
+        if self._state.departed:
+            demand.depart(self._state, max(part.last_tx for parts in deltas.values() for part in parts))
 
     def take(self) -> EmissionBatch:
         """What was emitted since the last take."""

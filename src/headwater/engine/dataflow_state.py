@@ -1,4 +1,4 @@
-"""DataflowState: what one cell's dataflow holds: tables, arrangements, relations, active templates and windows.
+"""DataflowState: what one cell's dataflow holds: tables, their rows, relations, active templates and windows.
 
 Activation, subscriptions, the step and the checkpoint work on it. It answers questions about itself, and never emits.
 """
@@ -17,8 +17,9 @@ from headwater.engine.requeried.answers import Answers
 from headwater.engine.rows.arrays import Bools
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
-from headwater.engine.state.arrangement import Arrangement
 from headwater.engine.state.changelog import Changelog
+from headwater.engine.state.table.arrangement import Arrangement
+from headwater.engine.state.table.table_store import TableStore
 from headwater.engine.state.tally import Tally
 from headwater.engine.windows.failing_groups import FailingGroups
 from headwater.engine.windows.instance_index import InstanceIndex
@@ -29,6 +30,7 @@ from headwater.engine.windows.window import Window
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
+from headwater.model.value import Row
 from headwater.plan.template import Instance, Template
 
 Rows = Mapping[str, Iterable[pa.RecordBatch]]  # by table
@@ -55,7 +57,9 @@ class ActiveTemplate:
 @dataclass(slots=True, eq=False)
 class DataflowState:
     """`partition` is (q, Q): it holds only what belongs to query partition q of Q. `multisets` count the rows of tables
-    without a key. `served` are the active templates by the arrangement that they read."""
+    without a key. `stores` hold the rows of tables and relations, each once; `arrangements` are indexes into them.
+    `served` are the active templates by the arrangement that they read. `departed` are the windows that ended and whose
+    demand is still counted: the relation, and what they asked for."""
 
     partition: tuple[int, int]
     limits: Limits
@@ -63,10 +67,12 @@ class DataflowState:
     schemas: dict[str, TableSchema] = field(default_factory=dict)
     derived: dict[str, Derived] = field(default_factory=dict)
     multisets: dict[str, Multiset] = field(default_factory=dict)
+    stores: dict[str, TableStore] = field(default_factory=dict)
     arrangements: dict[Place, Arrangement] = field(default_factory=dict)
     active: dict[str, ActiveTemplate] = field(default_factory=dict)
     served: dict[Place, list[ActiveTemplate]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
+    departed: list[tuple[str, Row]] = field(default_factory=list)
     outbox: Outbox = field(default_factory=Outbox)
     saved_windows: Changelog = field(init=False)
     answers: Answers = field(init=False)
@@ -115,6 +121,10 @@ class DataflowState:
         salt = np.uint64(partition_salt(arrangement.table.name, arrangement.keys))
         here: Bools = (arrangement.folded(rows, hash) + salt) % np.uint64(count) == q
         return here if keyed is None else here & keyed
+
+    def holds_all(self, template: Template) -> bool:
+        """Whether the store of a template over these rows is to hold every row, and not only those of its keys."""
+        return self.partition[1] == 1 or not template.keys or template.relation is not None
 
     def new_multiset(self) -> Multiset:
         return Multiset(Tally(1, self.counters))

@@ -1,6 +1,7 @@
-"""The step: changes of tables and relations in, emissions out, and the rows into the arrangements.
+"""The step: changes of tables and relations in, emissions out, and the rows into the stores.
 
-Each arrangement sees the changes of its table once, each active template only those that an instance of it asks for.
+Each table's changes are absorbed once, after everything that reads it has seen them; each active template sees only
+those that an instance of it asks for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from headwater.engine.operators.failures import FailureChange
 from headwater.engine.relation_failures import concerned, fail, recover
 from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.rows.delta import Delta, merge, since, until
-from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.table.arrangement import Arrangement
+from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.table_store import Indexed, TableStore
 from headwater.engine.subscriptions import unsubscribe
 from headwater.engine.windows.changes import Changes, changes_of
 from headwater.engine.windows.empty_groups import padded
@@ -25,7 +28,6 @@ from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.ordered.replay import replay
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.unordered import linear
-from headwater.model.encoding.keys import Uint64s
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 
 _GONE_CAME = np.array([False, True])
@@ -39,7 +41,7 @@ def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
     for name, derived in list(state.derived.items()):
         if not derived.base_tables.isdisjoint(deltas):
             with blaming(name):
-                _step_derived(state, name, derived, deltas)
+                step_relation(state, name, derived, derived.step(deltas))
 
 
 @contextmanager
@@ -55,8 +57,8 @@ def blaming(name: str) -> Iterator[None]:
         raise Poisoned(name, error) from error
 
 
-def _step_derived(state: DataflowState, name: str, derived: Derived, deltas: Mapping[str, Sequence[Delta]]) -> None:
-    delta = derived.step(deltas)
+def step_relation(state: DataflowState, name: str, derived: Derived, delta: Delta | None) -> None:
+    """What a relation's own step brought: changed rows, and rows that fail."""
     for change in derived.failures:
         delta = _step_failures(state, name, delta, change)
     if delta is not None:
@@ -89,11 +91,16 @@ def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None
     arrangements = list(state.arranged(name))
     if arrangements and parts:
         changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
+        indexed: dict[IndexKey, Indexed] = {}
         for arrangement in arrangements:
-            _step_arrangement(state, arrangement, changes)
+            entries = _step_arrangement(state, arrangement, changes)
+            if arrangement.index is not None:
+                indexed[arrangement.index.key] = entries
+        _absorb(state.stores[name], changes, indexed)
 
 
-def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> None:
+def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> Indexed:
+    """Steps its templates. The rows, as its index will find them."""
     encoded = arrangement.encode(changes.rows)
     hash = arrangement.hashes(encoded, changes.rows)
     mine = state.mine(arrangement, changes.rows, hash)
@@ -105,7 +112,7 @@ def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: C
         if joined is not None:
             with blaming(active.template.id):
                 _step_template(state, active, arrangement, changes, joined)
-    _absorb(arrangement, changes, hash, mine)
+    return Indexed(hash, mine)
 
 
 def _step_template(
@@ -134,15 +141,15 @@ def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: 
     return bool(seen.failed) or joined.troubled(state.limits.result_rows_max - count)
 
 
-def _absorb(arrangement: Arrangement, changes: Changes, hash: Uint64s, mine: Bools | None) -> None:
-    """The step's rows into the arrangement, in time order: what left a transaction before what came."""
+def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed]) -> None:
+    """The step's rows into the store, in time order: what left a transaction before what came."""
     if len(changes) == 1:
         order, live = np.concatenate((changes.old, changes.new)), _GONE_CAME
     else:
         order, live = _in_time(changes)
-    kept = order >= 0 if mine is None else (order >= 0) & mine[order]
+    kept = order >= 0
     order, live = order[kept], live[kept]
-    arrangement.absorb(hash[order], changes.id[order], live, changes.rows, order)
+    store.absorb(changes.id[order], live, changes.rows, indexed, order)
 
 
 def _in_time(changes: Changes) -> tuple[Int64s, Bools]:

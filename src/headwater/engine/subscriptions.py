@@ -69,7 +69,10 @@ def unsubscribe(state: DataflowState, instance_id: int) -> None:
     window = state.windows.pop(instance_id, None)
     if window is not None:
         state.saved_windows.note(instance_id)
-        state.active_of(window).instances.close(window)
+        active = state.active_of(window)
+        active.instances.close(window)
+        if active.template.relation is not None:
+            state.departed.append((active.template.table, window.instance.values))
         if not state.windows:
             state.windows.clear()  # which frees the memory for those that were there
 

@@ -16,7 +16,7 @@ class Limits:
     step_records_max: int = 512  # a cell steps with what it has
     step_bytes_max: int = 32 << 20  # a cell steps with what it has
     step_ms_max: int = 500  # a step that took longer is followed by smaller ones: a backlog comes out bit by bit
-    run_rows_min: int = 1024  # smaller runs of an arrangement are merged eagerly
+    run_rows_min: int = 1024  # recent rows of a store; then they become a chunk, and runs of its indexes
     state_bytes_max: int = 1 << 30  # of a cell's saved runs in memory; the largest are read from their files instead
     open_groups_max: int = 200_000  # of a GROUP BY, about 1 kB each; all are packed, and unpacked when they change
     head_rows_max: int = 1_000_000  # of the frames beneath a LIMIT inside; they are read again when they change

@@ -52,6 +52,8 @@ class SmallSizes:
     near_changes: int = 64
     # of a window: each found by its identity, or the whole bucket read (605 | 701; 1,318 | 1,771)
     fetched_rows: int = 64
+    # of a table: each looked up in the runs of an index, or all at once (48 | 50; 370 | 61)
+    found_rows: int = 8
     # of a group with bounds: encodings compared, or columns (119 | 110; 380 | 153)
     wanted_rows: int = 64
     # rows times groups with bounds: each pair tested, or found in a segment tree (223 | 313; 1,333 | 489)

@@ -99,7 +99,7 @@ class Pipeline:
         capture.tables = catalog.tables
         reached = capture.reached, capture.reached_soon
         self._requery = Requery(
-            source, log.append, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
+            source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
         self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
         self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, catalog.boot)
@@ -339,6 +339,7 @@ class Pipeline:
         else:
             if schema.retyped:
                 self._catalog.forget_relations(schema.table)
+                self._requery.windows.reshaped(schema.table)
             reason = f"the key of table {schema.table} was changed"
             over = [UnsubscribeRecord(one, reason, lost=True) for one in self._requery.windows.outgrown(schema.after)]
         self._subscriptions.close(over, schema)

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headwater.dialects.registry import DIALECTS
+from headwater.plan.demand import demanded, demands_of
 from headwater.plan.fingerprint import relation_name, template_id
 from headwater.plan.lift import canonical
 from headwater.plan.template import Instance, Selector, Template
 from headwater.sql.ir.conjunction import chain
 from headwater.sql.ir.expr import Expr
+from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.predicate import Ask, Op, asks
 from headwater.sql.ir.query import Query
+from headwater.sql.ir.relation import Relation
 from headwater.sql.ir.relation_text import tree
 from headwater.sql.syntax.parse import Parsed, parse
 
@@ -22,9 +25,10 @@ from headwater.sql.syntax.parse import Parsed, parse
 @dataclass(frozen=True, slots=True)
 class OverRelation:
     """A query over the columns of its relation. `liftable` are the conjuncts that may be lifted, one for each question
-    that they ask."""
+    that they ask. `by_demand`: its operators hold what somebody asks for."""
 
     query: Query
+    by_demand: bool = True
 
     @property
     def liftable(self) -> tuple[Expr, ...]:
@@ -34,7 +38,8 @@ class OverRelation:
         """`lifted`: the columns of keys first, then those of selectors; `rest`: of `liftable` what is not lifted."""
         query = self.query
         dialect = query.syntax.params.dialect
-        name = relation_name("\n".join(tree(query.relation, dialect.syntax.expr_text)))
+        relation = demanded(query.relation, lifted, dialect.evaluator) if self.by_demand else query.relation
+        name = relation_name("\n".join(_named_by(relation, lifted, dialect.syntax.expr_text)))
         sql = query.syntax.text(lifted, asks_of(rest))
         return Template(
             id=template_id(name, sql),
@@ -45,7 +50,7 @@ class OverRelation:
             outputs=query.outputs,
             order=query.order,
             framed=query.framed,
-            relation=query.relation,
+            relation=relation,
             empty=query.empty,
             dialect=dialect.name,
             selectors=tuple(Selector(name, op) for name, op in lifted if op != "="),
@@ -54,6 +59,13 @@ class OverRelation:
     def notes(self) -> Iterator[str]:
         if self.query.framed or self.query.order:
             yield "ties are ordered by the keys of the tables, of the groups, or by all columns"
+
+
+def _named_by(relation: Relation, lifted: Sequence[tuple[str, Op]], text: ExprText) -> Iterator[str]:
+    """What a relation is named by: with demand, also by the columns that it is arranged by."""
+    yield from tree(relation, text)
+    if any(demands_of(relation)):
+        yield from (f"{column} {op}" for column, op in lifted)
 
 
 def asks_of(conjuncts: Iterable[Expr]) -> list[Ask]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from headwater.dialects.registry import DIALECTS
 from headwater.model.schema import Table
 from headwater.plan.derived import written
+from headwater.plan.join_order.order import JoinOrder, estimates, reordered
 from headwater.plan.one_table import writer_of
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Instance, Template
 from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.predicate import Op
+from headwater.sql.ir.relation import Join, Relation, columns_of, walked
 from headwater.sql.ir.relation_text import tree
 
 _WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
@@ -28,15 +30,19 @@ class Actuals:
 
 
 def explain(
-    planned: Planned, table: Table | None = None, notes: Iterable[str] = (), actuals: Actuals | None = None
+    planned: Planned,
+    table: Table | None = None,
+    notes: Iterable[str] = (),
+    actuals: Actuals | None = None,
+    order: JoinOrder | None = None,
 ) -> str:
-    """`table` is asked for where the template has no relation of its own."""
+    """`table` is asked for where the template has no relation of its own. `order` is the one in which its joins run."""
     template, instance = planned.template, planned.instance
     every_note = [*planned.notes, *notes]
     sections = (
         [f"template {template.id}", f"instance {instance.id}"],
         [f"strategy {planned.strategy}: {_why(planned)}"],
-        ["plan", *_tree(list(_operators(template, instance)), _beside(_source(template, table), actuals))],
+        ["plan", *_tree(list(_operators(template, instance)), _beside(_source(template, table, order), actuals))],
         _listed("params", [f":p{n} {_told(*asked, text)}" for n, asked, text in _params(template, instance)]),
         ["effective query", f"  {effective_sql(template, instance)}"],
         _listed("actual", actuals.whole if actuals is not None else []),
@@ -75,11 +81,20 @@ def _ordered(template: Template) -> Iterator[str]:
         yield _text(template).key(key) if writer is None else writer.key(key, template.table)
 
 
-def _source(template: Template, table: Table | None) -> list[str]:
+def _source(template: Template, table: Table | None, order: JoinOrder | None) -> list[str]:
     if template.relation is not None:
-        return list(tree(template.relation, _text(template)))
+        return list(_ordered_joins(template.relation, order, _text(template)))
     assert table is not None
     return [f"source {table.name} ({'key ' + ', '.join(table.key) if table.key else 'no key'})"]
+
+
+def _ordered_joins(relation: Relation, order: JoinOrder | None, text: ExprText) -> Iterator[str]:
+    """In the order they run, with the rows that each join was expected to give when the order was chosen."""
+    physical, expected = reordered(relation, order), estimates(relation, order)
+    for line, node in zip(tree(physical, text), walked(physical), strict=True):
+        columns = frozenset(column.name for column in columns_of(node))
+        known = isinstance(node, Join) and columns in expected
+        yield f"{line}  ~{expected[columns]:,} rows" if known else line
 
 
 def _beside(lines: list[str], actuals: Actuals | None) -> list[str]:

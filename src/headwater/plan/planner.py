@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from headwater.dialects.bind import bind, bind_parsed
 from headwater.dialects.registry import Tables, dialect_of
@@ -42,7 +43,10 @@ def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:
         bound = bind(bound.sql, tables, params, lift_scalars=False)
         form = _form(bound, tables)
         lifted = lift(form.liftable)
-    return _planned(form.template(lifted.asked, lifted.rest), lifted, bound, form.notes())
+    template = form.template(lifted.asked, lifted.rest)
+    if len(template.sql) >= _LONG_SQL:
+        _note(template.sql, template, _every(tables))
+    return _planned(template, lifted, bound, form.notes())
 
 
 def _form(bound: Query, tables: Tables) -> OneTable | OverRelation:
@@ -65,38 +69,49 @@ def template_from_sql(template_sql: str, tables: Table | Tables) -> Template:
     every = [tables] if isinstance(tables, Table) else _every(tables)
     if len(template_sql) < _LONG_SQL:
         return _bound_again(template_sql, every)
-    given = {table.name: table for table in every}
-    known = _LONG.get(template_sql)
+    given, known = _by_name(every), _LONG.get(template_sql)
     if known is not None and all(given.get(name) == table for name, table in known[0].items()):
         return known[1]
     bound = _bound_again(template_sql, every)
-    while len(_LONG) >= _LONG_MAX:
-        _LONG.pop(next(iter(_LONG)), None)
-    _LONG[template_sql] = {name: given[name] for name in bound.tables if name in given}, bound
+    _note(template_sql, bound, every)
     return bound
 
 
+def _note(template_sql: str, template: Template, tables: Iterable[Table]) -> None:
+    """That this text, bound to these tables, is this template."""
+    for oldest in list(_LONG)[: max(0, len(_LONG) + 1 - _LONG_MAX)]:
+        _LONG.pop(oldest, None)
+    _LONG[template_sql] = _by_name(table for table in tables if table.name in template.tables), template
+
+
+def _by_name(tables: Iterable[Table]) -> dict[str, Table]:
+    """As they are bound to, which is the same whichever version of its schema a table has."""
+    return {table.name: replace(table, schema_id=0) for table in tables}
+
+
 def logged_template(id: str, template_sql: str, tables: Tables) -> Template:
-    """The template of an activation in the log. Earlier versions followed rows of one PostgreSQL table by operators:
-    what they began goes on so."""
+    """The template of an activation in the log. What an earlier version began otherwise goes on so."""
     template = template_from_sql(template_sql, tables)
-    if template.id == id or template.relation is not None:
-        return template
-    earlier = relation_template(template_sql, tables)
-    return earlier if earlier.id == id else template
+    candidates = chain([template], earlier_templates(template_sql, tables))  # bound only where it is none before
+    return next((each for each in candidates if each.id == id), template)
 
 
-def relation_template(template_sql: str, tables: Tables) -> Template:
-    """A template's text bound to its relation, even where that is a bare scan."""
-    return _bound_again(template_sql, _every(tables), as_relation=True)
+def earlier_templates(template_sql: str, tables: Tables) -> Iterator[Template]:
+    """As earlier versions planned its text: without demand, or with operators even for a bare scan."""
+    for as_relation in (False, True):
+        yield _bound_again(template_sql, _every(tables), as_relation=as_relation, by_demand=False)
 
 
-def _bound_again(template_sql: str, tables: Sequence[Table], *, as_relation: bool = False) -> Template:
+def _bound_again(
+    template_sql: str, tables: Sequence[Table], *, as_relation: bool = False, by_demand: bool = True
+) -> Template:
     parsed = parse(template_sql, dialect_of(tables))
     marks = marks_of(parsed)
     given: dict[str, str | int] = {f"p{number}": mark for mark, number in marks.items()}
     bound = bind_parsed(parsed, tables, {**given, "limit": 0, "offset": 0}, lift_scalars=bool(marks))
     form = OverRelation(bound) if as_relation else _form(bound, tables)
+    if isinstance(form, OverRelation):
+        form = replace(form, by_demand=by_demand)
     return form.template(*unmarked(form.liftable, marks))
 
 

@@ -174,7 +174,7 @@ def test_instances_of_one_template_are_right_at_every_transaction(key: tuple[str
                 subscribers.append(Subscriber(waiting.pop()))
                 assert start(flow, origin, subscribers[-1].planned, 2 * tx)
             if len(subscribers) > 4 and rng.random() < 0.15:
-                flow.unsubscribe(subscribers.pop(rng.randrange(len(subscribers))).planned.instance.id)
+                flow.unsubscribe(subscribers.pop(rng.randrange(len(subscribers))).planned.instance.id, 2 * tx)
             flow.step({table.name: [delta_of(table, [(2 * tx + 1, origin.transaction(12))])]})
             deliver(decode(encode(flow.take())), subscribers)
             check(oracle, origin, subscribers)

@@ -18,7 +18,7 @@ from tests.engine.world import FUZZ
 KEYS = st.integers(0, 40).map(lambda n: bytes([n]))
 
 
-@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ <= 1)
 @given(st.sets(st.integers(0, 3000)), st.lists(st.integers(0, 3000), max_size=300), st.integers(2, 9), st.booleans())
 def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int, pack: bool) -> None:
     original, ranking._BLOCK_MAX = ranking._BLOCK_MAX, block
@@ -40,7 +40,7 @@ def test_ranked_is_a_sorted_list(first: set[int], toggled: list[int], block: int
         ranking._BLOCK_MAX = original
 
 
-@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ <= 1)
 @given(
     st.sets(st.integers(0, 300)), st.lists(st.sets(st.integers(0, 300)), max_size=5), st.integers(2, 9), st.booleans()
 )
@@ -67,7 +67,7 @@ def in_order(keys: set[bytes]) -> Keys:
     return PackedSortKeys(array).in_order(np.arange(len(keys)))
 
 
-@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=100 * FUZZ, deadline=None, derandomize=FUZZ <= 1)
 @given(st.lists(st.tuples(st.binary(min_size=3, max_size=3), st.integers(0, 1 << 63)), min_size=1))
 def test_packed_keys_are_in_the_order_of_their_bytes(rows: list[tuple[bytes, int]]) -> None:
     """Zeros at the end, and bytes past 127, among them."""
@@ -142,7 +142,7 @@ FRAMES = st.one_of(
 )
 
 
-@settings(max_examples=600 * FUZZ, deadline=None, derandomize=FUZZ == 1)
+@settings(max_examples=600 * FUZZ, deadline=None, derandomize=FUZZ <= 1)
 @given(STATES, STATES, st.sets(st.sampled_from(NAMES)), FRAMES)
 def test_a_frame_moves_as_its_slice_does_with_the_fewest_edits(
     before: dict[str, bytes], after: dict[str, bytes], loud: set[str], frame: LimitRange

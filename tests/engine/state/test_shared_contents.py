@@ -119,7 +119,7 @@ def test_what_was_built_elsewhere_shares_what_is_here(tmp_path: Path) -> None:
     assert total > 1.9 * needed and once == needed
     alone.take(), flow.take()
     flow.subscribe(replace(planned.instance, id=1), 30)
-    alone.unsubscribe(1)
+    alone.unsubscribe(1, 30)
     alone.subscribe(replace(planned.instance, id=1), 30)
     for tx in range(40, 60):
         assert repr(_edits(flow, planned.template.id)) == repr(_edits(alone, planned.template.id))

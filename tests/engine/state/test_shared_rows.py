@@ -21,7 +21,7 @@ JOIN = "SELECT t.id, u.w FROM t LEFT JOIN u ON u.id = t.uid"
 SQLS = {
     JOIN: [(1, "b"), (2, "b"), (3, None), (5, None)],
     f"{JOIN} WHERE u.w = 'b'": [(1, "b"), (2, "b")],
-    f"{JOIN} WHERE t.id = 2": [(2, "b")],
+    f"{JOIN} WHERE u.w IN ('b', 'c')": [(1, "b"), (2, "b")],
 }
 BEFORE = {
     "t": batch_of(T, [(1, 1), (2, 2), (3, None), (4, 2), (5, 9)]),

@@ -60,7 +60,7 @@ def by_name(first: list[Row]) -> Dataflow:
         values = ("ab"[id % 2] * (id // 2 % 50),)
         flow.subscribe(replace(planned.instance, id=id, values=values), 1)
         if id % 5 == 0:
-            flow.unsubscribe(id - 3)
+            flow.unsubscribe(id - 3, 1)
     return flow
 
 

@@ -242,8 +242,8 @@ def test_when_it_is_closed_does_not_depend_on_the_cut(room: int) -> None:
 def test_unsubscribed_windows_emit_nothing_and_leave_nothing() -> None:
     bench = Bench("SELECT id FROM t WHERE g = 0", "SELECT id FROM t WHERE g = 1")
     bench.flow.take()
-    bench.flow.unsubscribe(bench.plans[0].instance.id)
-    bench.flow.unsubscribe(12345)
+    bench.flow.unsubscribe(bench.plans[0].instance.id, 1)
+    bench.flow.unsubscribe(12345, 1)
     bench.change(((1, 0, 10), None), ((3, 1, 30), None))
     assert [entry.instance for entry in bench.flow.take().index] == [bench.plans[1].instance.id]
 
@@ -285,9 +285,9 @@ def test_activation_folds_in_the_changes_made_since(key: tuple[str, ...]) -> Non
     flow = Dataflow()
     flow.define(table)
     subscribers = [Subscriber(plan(sql, [table])) for sql in ("SELECT * FROM t", "SELECT id FROM t WHERE b = 'x'")]
-    for subscriber in subscribers:
-        assert flow.needs_rows(subscriber.planned.template)
-        flow.activate(subscriber.planned.template, {"t": batches})
+    for subscriber, needs in zip(subscribers, (True, False), strict=True):
+        assert flow.needs_rows(subscriber.planned.template) == needs, "the second key is built from what is here"
+        flow.activate(subscriber.planned.template, {"t": batches} if needs else None)
         flow.subscribe(subscriber.planned.instance, 1)
     with oracle_of(table) as oracle:
         for tx in range(2, 20):
@@ -382,10 +382,10 @@ def test_rows_of_an_older_schema_are_made_to_fit() -> None:
 def test_saved_runs_are_written_once_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     bench = Bench("SELECT id FROM t")
     saved = bench.flow.save(tmp_path)
-    [file, windows] = saved.files
-    written = [(tmp_path / name).stat().st_mtime_ns for name in (file, windows)]
-    assert bench.flow.save(tmp_path).files == [file, windows]
-    assert [(tmp_path / name).stat().st_mtime_ns for name in (file, windows)] == written
+    [file, identity, windows] = saved.files
+    written = [(tmp_path / name).stat().st_mtime_ns for name in (file, identity, windows)]
+    assert bench.flow.save(tmp_path).files == [file, identity, windows]
+    assert [(tmp_path / name).stat().st_mtime_ns for name in (file, identity, windows)] == written
     data = bytearray((tmp_path / file).read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / file).write_bytes(data)

@@ -87,6 +87,29 @@ def test_hydration_and_concurrent_commits_fold_into_one(
             here.db.verify(live)
 
 
+def test_five_keys_of_a_table_are_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with place("embedded", tmp_path / "data") as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)")
+        here.write("INSERT INTO t VALUES (1, 1, 'x'), (2, NULL, 'y'), (3, 1, NULL)")
+        read: list[str] = []
+        snapshot = here.server.pipeline.source.snapshot
+
+        def counted(table: str, **options: Any) -> Any:
+            read.append(table)
+            return snapshot(table, **options)
+
+        monkeypatch.setattr(here.server.pipeline.source, "snapshot", counted)
+        where = ("a = 1", "b = 'x'", "id = 3", "a = 1 AND b = 'x'", "a > 0")
+        lives = [here.db.query(f"SELECT id, a, b FROM t WHERE {each}", live=True) for each in where]
+        for live in lives:
+            here.db.verify(live)
+        here.write("UPDATE t SET a = 1, b = 'x' WHERE id = 2")
+        here.write("DELETE FROM t WHERE id = 1")
+        for live in lives:
+            here.db.verify(live)
+        assert read == ["t"]
+
+
 def test_a_slow_table_delays_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one table is read, known templates get new subscribers and their changes, in time."""
     with place("ws", tmp_path) as here:

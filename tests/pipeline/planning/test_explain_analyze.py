@@ -22,6 +22,8 @@ QUERIES = (
     "SELECT id FROM customers WHERE id NOT IN (SELECT customer FROM orders) UNION SELECT 99",
     "SELECT DISTINCT customer FROM (SELECT customer, total FROM orders ORDER BY total DESC LIMIT 5) top",
     "SELECT c.id, (SELECT max(total) FROM orders o WHERE o.customer = c.id) AS best FROM customers c",
+    "SELECT a.id, o.id AS order_id, b.id AS other FROM customers a, customers b, orders o "
+    "WHERE a.id = o.customer AND b.id = o.total",
 )
 
 
@@ -43,6 +45,13 @@ def test_what_was_measured_reads_as_before(url: str) -> None:
     if os.environ.get("HEADWATER_GOLDEN"):
         GOLDEN.write_text(found)
     assert found == GOLDEN.read_text()
+
+
+def test_joins_are_shown_in_the_order_they_run_with_what_was_expected(url: str) -> None:
+    told = explain_at(url, QUERIES[-1])
+    assert told.index('join inner on "a.id" = "o.customer"  ~') < told.index("scan orders")
+    assert "join inner\n" not in told and "rows  [" not in told
+    assert re.search(r"~8 rows  \[7 rows, of 7 pairs, keeps 48", explain_at(url, QUERIES[-1], analyze=True))
 
 
 def test_the_counts_are_the_origins(url: str) -> None:

@@ -2,8 +2,9 @@
 
 Edits have: instance int64, tx int64, kind int8, old_hash and new_hash uint64 (0 = absent), old_index and index int64
 (NULL where the template is unordered; a RESULT row's index is its place), then `old.<i>` and `new.<i>` for each output.
-They are sorted by tx and instance; a RESULT comes after a diff of the same tx; then by old_index, index, old_hash,
-new_hash. An emission with no edits is an empty result, an error or a close. It never decides what is emitted.
+Where there are many edits, all of results, there is no `old.<i>`. They are sorted by tx and instance; a RESULT comes
+after a diff of the same tx; then by old_index, index, old_hash, new_hash. An emission with no edits is an empty result,
+an error or a close. It never decides what is emitted.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from headwater.model.size import SMALL
 from headwater.model.value import COUNTED, FewRows, Type
 from headwater.model.value import field as typed_field
 
+_OLD_ROWS_MIN = 17  # part of the format: results with fewer rows have their empty old rows
+_BOTH, _NEW = ("old", "new"), ("new",)
+
 
 @lru_cache(maxsize=4096)
-def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
+def edits_schema(types: tuple[Type, ...], sides: tuple[str, ...] = _BOTH) -> pa.Schema:
     fixed = [
         pa.field("instance", pa.int64()),
         pa.field("tx", pa.int64()),
@@ -36,7 +40,7 @@ def edits_schema(types: tuple[Type, ...]) -> pa.Schema:
         pa.field("old_index", pa.int64()),
         pa.field("index", pa.int64()),
     ]
-    rows = [typed_field(f"{side}.{n}", type) for side in ("old", "new") for n, type in enumerate(types)]
+    rows = [typed_field(f"{side}.{n}", type) for side in sides for n, type in enumerate(types)]
     return pa.schema([*fixed, *rows])
 
 
@@ -44,8 +48,18 @@ def edits_of(blocks: Sequence[Block]) -> pa.RecordBatch:
     """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
     types = _widest([block.types for block in blocks])
     alike = [_whole(list(part)) for _, part in groupby(blocks, key=lambda block: block.types)]
+    if len(alike) == 1 and len(alike[0]) >= _OLD_ROWS_MIN and (alike[0].kind == RESULT).all():
+        return _large_batch(alike[0], types, _NEW)
     batches = [_columns(block, types) for block in alike]
-    return batches[0] if len(batches) == 1 else _sorted(pa.concat_batches(batches))
+    return batches[0] if len(batches) == 1 else _without_old(_sorted(pa.concat_batches(batches)))
+
+
+def _without_old(edits: pa.RecordBatch) -> pa.RecordBatch:
+    """Results have no rows of before: where they are many, these are left out."""
+    first, count = edits.schema.get_field_index("old.0"), edits.num_columns
+    if first < 0 or edits.num_rows < _OLD_ROWS_MIN or not (np.asarray(edits.column("kind")) == RESULT).all():
+        return edits
+    return edits.select([*range(first), *range(first + (count - first) // 2, count)])
 
 
 def _whole(blocks: list[Block]) -> Block:
@@ -115,7 +129,7 @@ def _converter(types: tuple[Type, ...]) -> FewRows:
     return FewRows(edits_schema(types))
 
 
-def _large_batch(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
+def _large_batch(block: Block, types: tuple[Type, ...], which: tuple[str, ...] = _BOTH) -> pa.RecordBatch:
     keys = (
         block.tx,
         block.instance,
@@ -126,14 +140,14 @@ def _large_batch(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
         block.new_hash,
     )
     fixed: list[npt.NDArray[Any]] = [block.instance, block.tx, block.kind, block.old_hash, block.new_hash]
-    indexes, sides = [block.old_index, block.index], [block.old, block.new]
+    indexes, sides = [block.old_index, block.index], [getattr(block, side) for side in which]
     if not _in_order(keys):
         order = _canonical(*keys)
         fixed, indexes, sides = ([column[order] for column in each] for each in (fixed, indexes, sides))
     images = [_image(block.pool, side) for side in sides]
     rows = [side.columns if block.types == types else _widened(side, block.types, types) for side in images]
-    arrays = [*map(pa.array, fixed), *map(_nullable, indexes), *rows[0], *rows[1]]
-    return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types))
+    arrays = [*map(pa.array, fixed), *map(_nullable, indexes), *(column for side in rows for column in side)]
+    return pa.RecordBatch.from_arrays(arrays, schema=edits_schema(types, which))
 
 
 def _in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:

@@ -47,7 +47,7 @@ def _result(
     entry: Entry, edits: pa.RecordBatch, names: tuple[str, ...], position: Callable[[int], int], gen: int
 ) -> Result:
     hashes = tuple(map(hash_hex, edits.column(_NEW_HASH).to_pylist()))
-    rows = tuple(_rows(edits, _FIXED + len(names), _FIXED + 2 * len(names), names))
+    rows = tuple(_new_rows(edits, names))
     return Result(entry.tx, entry.prev, gen, position(entry.tx), rows, hashes, names)
 
 
@@ -63,10 +63,9 @@ class _EmissionReader:
         self._fixed = list(zip(*fixed, strict=True))
         for place, (instance, tx, kind, *_) in enumerate(self._fixed):
             self._places[instance, tx, kind == RESULT].append(place)
-        count = len(names)
         updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
-        self._old = _rows(edits, _FIXED, _FIXED + count, names) if updates else []
-        self._new = _rows(edits, _FIXED + count, _FIXED + 2 * count, names)
+        self._old = _rows(edits, _FIXED, _FIXED + len(names), names) if updates else []
+        self._new = _new_rows(edits, names)
 
     def emission(self, entry: Entry) -> Result | Diff:
         whole = entry.kind == "result"
@@ -88,6 +87,11 @@ class _EmissionReader:
             index,
             old_index,
         )
+
+
+def _new_rows(edits: pa.RecordBatch, names: tuple[str, ...]) -> list[Fields]:
+    """The last columns: many results have no old rows before them."""
+    return _rows(edits, edits.num_columns - len(names), edits.num_columns, names)
 
 
 def _rows(edits: pa.RecordBatch, start: int, end: int, names: tuple[str, ...]) -> list[Fields]:

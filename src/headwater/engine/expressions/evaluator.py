@@ -15,12 +15,13 @@ from uuid import UUID
 import pyarrow as pa
 
 from headwater.dialects.registry import DIALECTS
+from headwater.engine.expressions.kernels import kernels_of
 from headwater.model.schema import Table
 from headwater.model.size import SMALL
 from headwater.model.time.interval import Interval
 from headwater.model.value import Row, Type, to_array
 from headwater.model.verbatim import Verbatim
-from headwater.sql.evaluation import Evaluator, Kernel, RowEvaluator, Selected
+from headwater.sql.evaluation import RowEvaluator, Selected
 from headwater.sql.ir.expr import ColumnRef, Expr
 
 _PYTHON = {
@@ -59,7 +60,7 @@ class Expressions:
         computed = [exprs[n] for n in self._computed]
         evaluator = DIALECTS[table.dialect].evaluator
         self._exact = evaluator.rows(computed, table) if computed else None
-        self._kernels = [_kernel(evaluator, exprs[n], self.types[n], table) for n in self._computed]
+        self._kernels = kernels_of(computed, table)
 
     def evaluate(self, batch: pa.RecordBatch) -> Evaluated:
         columns: list[pa.Array] = [None] * len(self.types)
@@ -86,11 +87,6 @@ class Expressions:
                 pass  # in doubt: the exact one decides
         selected = exact.select(batch)
         return conformed(selected.rows, [self.types[n] for n in self._computed], selected.failed)
-
-
-def _kernel(evaluator: Evaluator, expr: Expr, type: Type, table: Table) -> Kernel | None:
-    kernel = evaluator.kernel(expr, table)
-    return kernel if kernel is not None and kernel.type is type else None
 
 
 def conformed(rows: list[Row], types: list[Type], failed: dict[int, str]) -> tuple[list[pa.Array], dict[int, str]]:

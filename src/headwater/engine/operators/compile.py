@@ -7,22 +7,24 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.engine.operators.demand import DemandChange, DemandOperator
 from headwater.engine.operators.failures import Failures
 from headwater.engine.operators.group.counts_and_sums import RunningOperator, runs
 from headwater.engine.operators.group.group import FIRST_TX, GroupOperator
 from headwater.engine.operators.join.exists import ExistsOperator, MarkOperator
 from headwater.engine.operators.join.join import JoinOperator
-from headwater.engine.operators.lineage import beneath, noted
+from headwater.engine.operators.lineage import noted
 from headwater.engine.operators.operator import Operator
 from headwater.engine.operators.sets import distinct, set_operator
 from headwater.engine.operators.stateless import FilterOperator, ProjectOperator, ScanOperator, ValuesOperator
 from headwater.engine.operators.top import TopOperator
 from headwater.engine.rows.arrays import Int64s
-from headwater.engine.rows.batch import Batch, nothing
+from headwater.engine.rows.batch import Batch, nothing, together
 from headwater.engine.rows.work import Work
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -49,6 +51,15 @@ class Updates:
 
 
 @dataclass(frozen=True, slots=True)
+class StepInput:
+    """What a step brings: changes of base tables, or a change of demand. `first`: all rows there are."""
+
+    tables: Mapping[str, Updates]
+    demand: DemandChange | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScanLeaf:
     """A leaf that reads a base table."""
 
@@ -59,8 +70,8 @@ class ScanLeaf:
     def table(self) -> Table:
         return self.scan.table
 
-    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
-        mine = updates.get(self.table_name)
+    def step(self, given: StepInput) -> Batch:
+        mine = given.tables.get(self.table_name)
         return nothing(self.table) if mine is None else self.scan.read(mine.rows, mine.tx, mine.diff)
 
     def operators(self) -> Iterator[Operator]:
@@ -77,8 +88,8 @@ class ValuesLeaf:
     def table(self) -> Table:
         return self.values.table
 
-    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
-        return self.values.first(FIRST_TX) if first else nothing(self.table)
+    def step(self, given: StepInput) -> Batch:
+        return self.values.first(FIRST_TX) if given.first else nothing(self.table)
 
     def operators(self) -> Iterator[Operator]:
         return iter(())
@@ -93,9 +104,9 @@ class Node:
     def table(self) -> Table:
         return self.operator.table
 
-    def step(self, updates: Mapping[str, Updates], first: bool) -> Batch:
-        inputs = [each.step(updates, first) for each in self.inputs]
-        if not first and not any(map(len, inputs)):
+    def step(self, given: StepInput) -> Batch:
+        inputs = [each.step(given) for each in self.inputs]
+        if not given.first and not any(map(len, inputs)):
             return nothing(self.table)
         return self.operator.step(inputs)
 
@@ -106,7 +117,31 @@ class Node:
         yield self.operator
 
 
-Tree = ScanLeaf | ValuesLeaf | Node
+@dataclass(frozen=True, slots=True)
+class DemandNode:
+    """A step changes the rows of its input, or what is asked for, never both."""
+
+    operator: DemandOperator
+    input: Tree
+
+    @property
+    def table(self) -> Table:
+        return self.operator.table
+
+    @property
+    def inputs(self) -> tuple[Tree, ...]:
+        return (self.input,)
+
+    def step(self, given: StepInput) -> Batch:
+        below = self.operator.step([self.input.step(given)])
+        return below if given.demand is None else together([below, self.operator.demanded(given.demand)], self.table)
+
+    def operators(self) -> Iterator[Operator]:
+        yield from self.input.operators()
+        yield self.operator
+
+
+Tree = ScanLeaf | ValuesLeaf | Node | DemandNode
 
 
 def compiled(
@@ -119,8 +154,10 @@ def compiled(
         return ValuesLeaf(ValuesOperator(relation))
     if isinstance(relation, Top) and passes(relation):
         return compiled(relation.input, tables, work, failures, limits)
-    below = zip(inputs_of(relation), beneath(relation, failures.lineage), strict=True)
-    inputs = tuple(compiled(each, tables, work, failures.along(lineage), limits) for each, lineage in below)
+    below = zip(inputs_of(relation), failures.beneath(relation), strict=True)
+    inputs = tuple(compiled(each, tables, work, noted_there, limits) for each, noted_there in below)
+    if isinstance(relation, Demand):
+        return DemandNode(DemandOperator(relation, inputs[0].table, work), inputs[0])
     noting = failures.along(noted(relation, failures.lineage))
     return Node(_operator(relation, [each.table for each in inputs], work, noting, limits), inputs)
 
@@ -152,8 +189,8 @@ def _operator(relation: Relation, tables: list[Table], work: Work, failures: Fai
             return set_operator(relation, tables[0], tables[1], work)
         case Top():
             return TopOperator(relation, tables[0], work, failures, limits)
-        case Scan() | Values():
-            raise ValueError("a leaf has no operator")
+        case Scan() | Values() | Demand():
+            raise ValueError("has no operator of this kind")
 
 
 def base_tables(relation: Relation) -> Iterator[str]:

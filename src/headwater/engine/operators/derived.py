@@ -13,11 +13,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.operators.compile import Updates, base_tables, compiled
+from headwater.engine.operators.compile import StepInput, Updates, base_tables, compiled
+from headwater.engine.operators.demand import DemandChange, DemandOperator
 from headwater.engine.operators.failures import Failure, FailureChange, Failures
 from headwater.engine.operators.group.group import FIRST_TX
 from headwater.engine.operators.identity_columns import identity_of
-from headwater.engine.operators.lineage import lineage_of
+from headwater.engine.operators.lineage import joined_lineages, lineage_of
 from headwater.engine.operators.output import Renames, Root
 from headwater.engine.rows.arrays import Int64s, same
 from headwater.engine.rows.batch import Batch, table_of
@@ -32,12 +33,15 @@ from headwater.fs.sync import sync
 from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.plan.demand import demands_of
+from headwater.plan.join_order.order import JoinOrder, reordered
 from headwater.sql.ir.relation import Relation, columns_of
 
 
 class _RelationDocument(msgspec.Struct):
     states: list[list[str]]
     failures: list[tuple[str, list[bytes | None], int]]
+    order: JoinOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,9 @@ class SavedDerived:
 
 
 class Derived:
-    """`retain` keeps the relation's rows for `rows()`; without it only what the operators need is kept: somebody else
-    has them.
+    """It keeps only what its operators need, and not its own rows.
 
+    `order` is the order in which joins run: the operators follow it, and what the relation looks like does not.
     `failed` are the rows for which the source would raise an error: an instance that asks for their values gets one.
     `failures` are the transactions of the last step at which that changed.
     """
@@ -64,19 +68,20 @@ class Derived:
         counters: Work,
         limits: Limits = DEFAULT,
         *,
-        retain: bool = True,
+        order: JoinOrder | None = None,
     ) -> None:
         identity = identity_of(relation)
         key = tuple(column for part in identity or () for column in part.columns)
         self.table = table_of(columns_of(relation), key, name)
         self.base_tables = frozenset(base_tables(relation))
+        self.on_demand = any(demands_of(relation))
         self.failures: list[FailureChange] = []
-        self._failures = Failures(lineage_of(relation), limits.failures_max)
+        self._order = order
+        self._failures = Failures(lineage_of(relation), limits.failures_max, joined=joined_lineages(relation))
         self._counters, self._limits = counters, limits
         self._shapes = {each: TableSchema.of(tables[each]) for each in self.base_tables}
-        self._tree = compiled(relation, tables, counters, self._failures, limits)
+        self._tree = compiled(reordered(relation, order), tables, counters, self._failures, limits)
         self._root = Root(self.table, identity)
-        self._rows = Bag(self.table, counters) if retain else None
 
     @property
     def failed(self) -> list[Failure]:
@@ -86,9 +91,8 @@ class Derived:
         """The first step: all rows of the base tables; the relation's rows out."""
         updates = {name: self._whole(name, batches) for name, batches in rows.items() if name in self._shapes}
         self._counters.budget = Budget.of(self._limits)
-        batch = self._tree.step(updates, True).consolidated()
+        batch = self._tree.step(StepInput(updates, first=True)).consolidated()
         self.failures = self._failures.settle()
-        self._retain(batch)
         return [self._repeated(batch)]
 
     def _whole(self, name: str, batches: Iterable[pa.RecordBatch]) -> Updates:
@@ -114,30 +118,32 @@ class Derived:
         self.failures = []
         if not merged:
             return None
+        updates = {name: self._updates(name, delta) for name, delta in merged.items()}
+        return self._stepped(StepInput(updates), _renames(merged))
+
+    def demand(self, change: DemandChange) -> Delta | None:
+        """A subscriber comes or leaves: the rows that come with it, or go."""
+        return self._stepped(StepInput({}, change), {})
+
+    def recall(self, change: DemandChange) -> None:
+        """A subscriber whose rows were restored with the others."""
+        for operator in self._tree.operators():
+            if isinstance(operator, DemandOperator):
+                operator.count(change)
+
+    def _stepped(self, given: StepInput, renames: Renames) -> Delta | None:
         self._counters.budget = Budget.of(self._limits)
-        batch = self._tree.step({name: self._updates(name, delta) for name, delta in merged.items()}, False)
+        batch = self._tree.step(given)
         self.failures = self._failures.settle()
         batch = batch.consolidated()
-        self._retain(batch)
         self._counters.budget.charge_pairs(int(np.abs(batch.diff).sum()))
-        delta = self._root.delta(batch, _renames(merged))
+        delta = self._root.delta(batch, renames)
         self._counters.emitted += 0 if delta is None else delta.batch.num_rows
         return delta
 
     def _updates(self, name: str, delta: Delta) -> Updates:
         tx, diff = (np.asarray(delta.batch.column(delta.batch.num_columns - n)) for n in (2, 1))
         return Updates(self._shapes[name].rows_of(delta.batch), tx, diff.astype(np.int64))
-
-    def _retain(self, batch: Batch) -> None:
-        if self._rows is not None and len(batch):
-            self._rows.absorb(batch.id, batch)
-
-    def rows(self) -> pa.RecordBatch:
-        """Everything now."""
-        if self._rows is None:
-            raise ValueError(f"the relation {self.table.name} does not keep its rows")
-        self._counters.budget = Budget.of(self._limits)
-        return self._repeated(self._rows.all())
 
     def _repeated(self, batch: Batch) -> pa.RecordBatch:
         """Each row as often as it is there."""
@@ -149,15 +155,7 @@ class Derived:
     def bags(self) -> list[Bag]:
         return [state for state in self._states() if isinstance(state, Bag)]
 
-    @property
-    def retains(self) -> bool:
-        """Whether it keeps its rows."""
-        return self._rows is not None
-
     def _states(self) -> list[State]:
-        return self._kept() if self._rows is None else [*self._kept(), self._rows]
-
-    def _kept(self) -> list[State]:
         """What the operators remember."""
         return [state for operator in self._tree.operators() for state in operator.state()]
 
@@ -165,7 +163,7 @@ class Derived:
         states = [persistence.save(state, directory) for state in self._states()]
         sync(directory)
         failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
-        document = _RelationDocument(states, failures)
+        document = _RelationDocument(states, failures, self._order)
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 
     def inside(self, directory: Path) -> Iterator[Inside]:
@@ -173,14 +171,18 @@ class Derived:
         return (run for state in self._states() for run in persistence.runs_inside(state, directory))
 
     def restore(self, directory: Path, document: bytes) -> None:
-        """Into a relation that was just made. It keeps its rows from here on if it did before."""
+        """Into a relation that was just made."""
         read = msgspec.msgpack.decode(document, type=_RelationDocument)
-        self._rows = Bag(self.table, self._counters) if len(read.states) > len(self._kept()) else None
         for state, files in zip(self._states(), read.states, strict=True):
             persistence.restore(state, directory, files)
         self._failures.counts.update({Failure(reason, tuple(told)): count for reason, told, count in read.failures})
         for operator in self._tree.operators():
             operator.resume()
+
+
+def saved_order(document: bytes) -> JoinOrder | None:
+    """The order in which the joins of a saved relation ran: what is restored must have the same."""
+    return msgspec.msgpack.decode(document, type=_RelationDocument).order
 
 
 def _no_rows(table: Table) -> pa.RecordBatch:

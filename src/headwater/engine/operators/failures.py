@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.expressions.evaluator import Expressions
-from headwater.engine.operators.lineage import Lineage, Traced
+from headwater.engine.operators.lineage import Lineage, Traced, beneath, names_of
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.batch import Batch
 from headwater.model.encoding.keys import encode_columns
 from headwater.model.limits import DEFAULT
 from headwater.model.value import field_type
+from headwater.sql.ir.relation import Join, Relation, inputs_of
 
 _VALUE_BYTES_MAX = 1024  # a longer value counts as not known
 _MANY = "more rows fail than can be told apart"
@@ -50,16 +51,25 @@ class FailureChange:
 @dataclass(frozen=True, slots=True)
 class Failures:
     """All of a relation: `counts` says how often each is there. `lineage` is that of the rows which are noted here;
-    beyond `max` different ones, nothing is remembered of a row but that it is there."""
+    beyond `max` different ones, nothing is remembered of a row but that it is there. `joined` are the lineages at the
+    inputs of joins, by their columns: they are those of the query as written, in whatever order the joins run."""
 
     lineage: Lineage = ()
     max: int = DEFAULT.failures_max
     counts: Counter[Failure] = field(default_factory=Counter)
     pending: list[tuple[int, Failure, int]] = field(default_factory=list)
+    joined: Mapping[tuple[str, ...], Lineage] = field(default_factory=dict)
 
     def along(self, lineage: Lineage) -> Failures:
         """The same failures, noted by an operator whose rows have another lineage."""
         return replace(self, lineage=lineage)
+
+    def beneath(self, relation: Relation) -> list[Failures]:
+        """The same failures for each input of the relation."""
+        lineages = zip(inputs_of(relation), beneath(relation, self.lineage), strict=True)
+        if not isinstance(relation, Join):
+            return [self.along(lineage) for _, lineage in lineages]
+        return [self.along(self.joined.get(names_of(each), lineage)) for each, lineage in lineages]
 
     def note(self, failed: Mapping[int, str], rows: pa.RecordBatch, tx: Int64s, diff: Int64s) -> None:
         """`failed` says by place why a row has no value; the same row leaves with the same reason."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from headwater.sql.ir.expr import ColumnRef
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -47,7 +48,7 @@ def identity_of(relation: Relation) -> Identity | None:
             return (IdentityPart(key, table, sure=True),) if key else None
         case Values(rows=rows):
             return () if len(rows) <= 1 else None
-        case Filter(input=input) | Top(input=input):
+        case Filter(input=input) | Top(input=input) | Demand(input=input):
             return identity_of(input)
         case Exists(left=left) | Mark(left=left):
             return identity_of(left)

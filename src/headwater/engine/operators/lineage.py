@@ -14,6 +14,7 @@ from headwater.engine.operators.join.condition import conjuncts, equation
 from headwater.engine.rows.batch import table_of
 from headwater.sql.ir.expr import ColumnRef, Expr, Output
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -28,6 +29,7 @@ from headwater.sql.ir.relation import (
     Top,
     Values,
     columns_of,
+    inputs_of,
 )
 
 
@@ -46,12 +48,30 @@ def lineage_of(relation: Relation) -> Lineage:
     return tuple(Traced(column, frozenset({column.name})) for column in columns_of(relation))
 
 
+def joined_lineages(relation: Relation) -> dict[tuple[str, ...], Lineage]:
+    """The lineage at every input of a join in the relation, by the names of its columns."""
+    found: dict[tuple[str, ...], Lineage] = {}
+    _collect(relation, lineage_of(relation), found)
+    return found
+
+
+def _collect(relation: Relation, lineage: Lineage, found: dict[tuple[str, ...], Lineage]) -> None:
+    for each, below in zip(inputs_of(relation), beneath(relation, lineage), strict=True):
+        if isinstance(relation, Join):
+            found[names_of(each)] = below
+        _collect(each, below, found)
+
+
+def names_of(relation: Relation) -> tuple[str, ...]:
+    return tuple(column.name for column in columns_of(relation))
+
+
 def beneath(relation: Relation, lineage: Lineage) -> tuple[Lineage, ...]:
     """The lineage at each of its inputs."""
     match relation:
         case Scan() | Values():
             return ()
-        case Filter():
+        case Filter() | Demand():
             return (lineage,)
         case Project(outputs=outputs):
             return (_renamed(lineage, _plain(outputs)),)

@@ -23,6 +23,12 @@ class Delta:
     batch: pa.RecordBatch
     renames: pa.RecordBatch | None = None
 
+    @property
+    def last_tx(self) -> int:
+        """0 where nothing happened."""
+        tx = self.batch.column(self.batch.num_columns - 2)
+        return int(tx[-1].as_py()) if len(tx) else 0
+
 
 def merge(deltas: Sequence[Delta]) -> Delta:
     """Everything that waits, as one batch by `tx`."""

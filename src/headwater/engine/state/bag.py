@@ -18,6 +18,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.lsm import push
 from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising, rising_by
+from headwater.engine.state.spans import spans
 from headwater.model.budget import Budget
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
@@ -142,7 +143,7 @@ def probe(
     runs: Sequence[BagRun], wanted: Uint64s, schema: pa.Schema, budget: Budget, order: Ints | None = None
 ) -> BagMatches:
     """`order` sorts what is wanted, where that is known: neighbours are then found near each other."""
-    hits = [(run, *_spans(run.hash, wanted, order, budget)) for run in runs]
+    hits = [(run, *spans(run.hash, wanted, order, budget)) for run in runs]
     return _found([hit for hit in hits if len(hit[1])], schema)
 
 
@@ -172,27 +173,6 @@ def _found(hits: list[tuple[BagRun, Ints, Ints]], schema: pa.Schema) -> BagMatch
         for run, query, places in hits
     ]
     return each[0] if len(each) == 1 else joined(each)
-
-
-def _spans(hash: Uint64s, wanted: Uint64s, order: Ints | None, budget: Budget) -> tuple[Ints, Ints]:
-    start, end = _bounds(hash, wanted, order)
-    size = end - start
-    budget.charge_pairs(int(size.sum()))
-    if (size == 1).all():
-        return np.arange(len(wanted)), start
-    query = np.repeat(np.arange(len(wanted)), size)
-    within = np.arange(len(query)) - np.repeat(np.cumsum(size) - size, size)
-    return query, start[query] + within
-
-
-def _bounds(hash: Uint64s, wanted: Uint64s, order: Ints | None) -> tuple[Ints, Ints]:
-    """Where each wanted hash begins and ends."""
-    if order is None:
-        return hash.searchsorted(wanted, "left"), hash.searchsorted(wanted, "right")
-    in_turn = wanted[order]
-    start, end = np.empty(len(order), np.intp), np.empty(len(order), np.intp)
-    start[order], end[order] = hash.searchsorted(in_turn, "left"), hash.searchsorted(in_turn, "right")
-    return start, end
 
 
 def _run(hash: Uint64s, batch: Batch, order: Ints | None) -> BagRun:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.rows.arrays import Bools, Int64s
-from headwater.engine.state.arrangement import Arrangement, Gathered
+from headwater.engine.state.table.arrangement import Arrangement, Gathered
 from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.row_identity import key_hashes
 from headwater.engine.windows.window import WindowGroup

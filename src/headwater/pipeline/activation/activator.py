@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from headwater.engine.activation import compile_ahead
 from headwater.engine.operators.join.pair_bound import pairs_at_most
 from headwater.engine.windows.partition import home_of
 from headwater.model.errors import SourceError, SqlError
@@ -21,12 +22,18 @@ from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.activation.hydration import Progress
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
+from headwater.pipeline.activation.row_statistics import hydration_profiler
 from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known
 from headwater.pipeline.records.control import Activate, Hydration
 from headwater.pipeline.records.control_log import ControlLog
+from headwater.plan.join_order.choice import chosen
+from headwater.plan.join_order.cluster import clusters_of
+from headwater.plan.join_order.order import JoinOrder, reordered
+from headwater.plan.join_order.profile import Profiler
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
 from headwater.plan.template import Template
 from headwater.sources.source import Source
+from headwater.sql.ir.relation import Relation
 
 _log = logging.getLogger("headwater.pipeline")
 
@@ -47,7 +54,7 @@ class CaptureProgress(Protocol):
 @dataclass(slots=True, eq=False)
 class Activator:
     """`queries` is how many partitions of queries there are; `save` writes the catalog to its file; `kept` is told what
-    an activation reads, so that it is not cleared away."""
+    an activation reads, so that it is not cleared away; `choose` finds the order in which joins run."""
 
     source: Source
     catalog: Catalog
@@ -60,6 +67,7 @@ class Activator:
     save: Callable[[], None]
     kept: Callable[[int, int, Iterable[str]], None]
     progress: Progress
+    choose: Callable[[Relation, Profiler], JoinOrder | None] = chosen
 
     def activate(self, planned: Planned) -> None:
         """By whoever has the turn of its table: captures its tables, has the source prepare its query, reads its rows,
@@ -78,11 +86,14 @@ class Activator:
         """
         if activate.position is not None:
             self.capture.reached(activate.position)
+            activate = msgspec.structs.replace(activate, order=self._order(template, activate))
             pairs = _pairs_at_most(template, activate)
             built = self.offload.built(activate, self._partitions(template), self.log.next_offset, pairs)
             activate = msgspec.structs.replace(activate, built=built)
         tables = dict(self.catalog.tables)
         fits = still_fits(template, tables)  # which takes a while for a long text: not under the lock
+        if fits:
+            compile_ahead(template_from_sql(template.sql, tables), tables)
         with self.capture.lock:
             if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
                 fits = still_fits(template, self.catalog.tables)
@@ -100,6 +111,14 @@ class Activator:
             self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged)
         self.save()
 
+    def _order(self, template: Template, activate: Activate) -> JoinOrder | None:
+        """By the rows that were read."""
+        if template.relation is None or not any(clusters_of(template.relation)):
+            return None
+        order = self.choose(template.relation, hydration_profiler(activate.tables, self.offload.directory))
+        _log.debug("joins of template %s run in the order %s", template.id, order)
+        return order
+
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
         if self._is_arranged(template):
             return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
@@ -108,12 +127,12 @@ class Activator:
         return Activate(template.id, template.sql, tuple(read))
 
     def _is_arranged(self, template: Template) -> bool:
-        """The cells have the rows by these keys; those of a relation they can arrange anew by any."""
+        """The cells have the rows, and can arrange them by any keys. Of several cells each has only its part of a
+        table, by the keys that it was arranged by; a relation each of them has whole."""
         wanted = self._arranged(template)
+        whole = template.relation is not None or self.queries == 1
         return any(
-            one.name == wanted.name
-            and (one.keys == wanted.keys or template.relation is not None)
-            and one.home in (None, wanted.home)
+            one.name == wanted.name and (whole or one.keys == wanted.keys) and one.home in (None, wanted.home)
             for one in self.catalog.arranged
         )
 
@@ -130,7 +149,8 @@ def _pairs_at_most(template: Template, activate: Activate) -> int:
     """That a relation's joins may have to compare, by the rows that were read."""
     if template.relation is None:
         return 0
-    return pairs_at_most(template.relation, {one.table.name: one.rows for one in activate.tables})
+    physical = reordered(template.relation, activate.order)
+    return pairs_at_most(physical, {one.table.name: one.rows for one in activate.tables})
 
 
 def still_fits(template: Template, tables: Mapping[str, Table]) -> bool:

@@ -41,7 +41,7 @@ class OfflineBuild:
         for hydration in activate.tables:
             flow.define(hydration.table)
         template = logged_template(activate.template, activate.sql, flow.tables)
-        flow.activate(template, rows_at(layout, activate, flow.tables, here))
+        flow.activate(template, rows_at(layout, activate, flow.tables, here), order=activate.order)
         return cls(flow, layout, limits, here - 1)
 
     @classmethod

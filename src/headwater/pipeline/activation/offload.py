@@ -46,6 +46,11 @@ class Offload:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
+    @property
+    def directory(self) -> Path:
+        """Where the rows that were read are."""
+        return self._layout.hydration
+
     def stop(self) -> None:
         """Ends what is being done, and whatever would still begin."""
         with self._lock:

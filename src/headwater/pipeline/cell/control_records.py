@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
+from headwater.engine.checkpoint_document import OtherFormat
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.dataflow_state import Rows
 from headwater.engine.emissions.index import Ending, Entry
@@ -81,16 +82,16 @@ class ControlRecords:
                 self._subscribe(subscribe, record.offset)
             case UnsubscribeRecord(instance, reason, lost):
                 self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
-                self._end(instance)
+                self._end(instance, tx_of(record.offset, 0))
             case AnswerRecord(instance, position, rows, parts, renamed):
                 self._positions.answer(record.offset, position)
                 self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts, renamed)
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
             case Tick(boot):
-                self._expire(boot)
+                self._expire(boot, tx_of(record.offset, 0))
             case Release(template):
-                self._release(template)
+                self._release(template, tx_of(record.offset, 0))
             case EndEpoch(boot):
                 self.ended_boot = boot
             case Expel():
@@ -124,7 +125,7 @@ class ControlRecords:
             if side is not None:
                 self._dataflow.adopt(template, side)
             else:
-                self._dataflow.activate(template, self._rows(activate, template, here))
+                self._dataflow.activate(template, self._rows(activate, template, here), order=activate.order)
 
     def _rows(self, activate: Activate, template: Template, here: int) -> Rows | None:
         if not self._dataflow.needs_rows(template):
@@ -143,6 +144,9 @@ class ControlRecords:
             if any(side.flow.tables[name] != self._dataflow.tables[name] for name in template.tables):
                 return None
             taken_over(built, layout, layout.state(self._config.number))
+        except OtherFormat as error:
+            _log.info("building template %s from its rows: %s", template.id, error)
+            return None
         except Corrupt as error:
             _log.error("rebuilding template %s from its rows: %s", template.id, error)
             return None
@@ -178,18 +182,18 @@ class ControlRecords:
             entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, banned or _GONE)
             self._refused.append(entry)
 
-    def _expire(self, boot: int) -> None:
+    def _expire(self, boot: int, tx: int) -> None:
         for instance in self._leases.before(boot):
-            self._end(instance)
+            self._end(instance, tx)
 
-    def _release(self, template: str) -> None:
-        for instance in self._dataflow.release(template):
+    def _release(self, template: str, tx: int) -> None:
+        for instance in self._dataflow.release(template, tx):
             self._leases.end(instance)
 
-    def _end(self, instance: int) -> None:
+    def _end(self, instance: int, tx: int) -> None:
         self.ends += 1
         self._leases.end(instance)
-        self._dataflow.unsubscribe(instance)
+        self._dataflow.unsubscribe(instance, tx)
         self._dataflow.answers.unsubscribe(instance)
 
 

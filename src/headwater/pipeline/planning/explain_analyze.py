@@ -16,7 +16,10 @@ from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import to_array
+from headwater.pipeline.activation.row_statistics import row_profiler
 from headwater.plan.explain import Actuals
+from headwater.plan.join_order.choice import chosen
+from headwater.plan.join_order.order import JoinOrder, reordered
 from headwater.plan.planner import Planned
 from headwater.sources.source import Source
 
@@ -27,25 +30,30 @@ _MODEST = replace(
 )
 
 
-def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> Actuals:
-    """It runs in the server, so it may use less than a query that is set up in a process of its own."""
+def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> tuple[Actuals, JoinOrder | None]:
+    """With the order that joins ran in, which is chosen by the rows. It runs in the server, so it may use less than a
+    query that is set up in a process of its own."""
     template = planned.template
     used = {name: tables[name] for name in sorted(template.tables)}
     rows = {name: _rows(source, table) for name, table in used.items()}
     if template.relation is None:
-        beside = [_counted(rows[template.table].num_rows, "row")]
-    else:
-        found = measured(template.relation, used, {name: [batch] for name, batch in rows.items()}, Budget.of(_MODEST))
-        beside = [_beside(one) for one in found]
-    return Actuals(beside, _whole(used, rows, planned))
+        return Actuals([_counted(rows[template.table].num_rows, "row")], _whole(used, rows, planned, None)), None
+    read = ((used[name], batch.num_rows, [batch]) for name, batch in rows.items())
+    order = chosen(template.relation, row_profiler(read))
+    physical = reordered(template.relation, order)
+    whole = {name: [batch] for name, batch in rows.items()}
+    found = measured(physical, used, whole, Budget.of(_MODEST), planned.instance.values)
+    return Actuals([_beside(one) for one in found], _whole(used, rows, planned, order)), order
 
 
-def _whole(tables: Mapping[str, Table], rows: Mapping[str, pa.RecordBatch], planned: Planned) -> list[str]:
+def _whole(
+    tables: Mapping[str, Table], rows: Mapping[str, pa.RecordBatch], planned: Planned, order: JoinOrder | None
+) -> list[str]:
     """As a cell would: activate, subscribe, emit the first result."""
     flow = Dataflow(limits=_MODEST)
     for table in tables.values():
         flow.define(table)
-    flow.activate(planned.template, {name: [batch] for name, batch in rows.items()})
+    flow.activate(planned.template, {name: [batch] for name, batch in rows.items()}, order=order)
     flow.subscribe(planned.instance, 1)
     shown = sum(batch.num_rows for batch in flow.take().edits.values())
     work = flow.counters
@@ -64,6 +72,8 @@ def _rows(source: Source, table: Table) -> pa.RecordBatch:
 
 def _beside(actual: Actual) -> str:
     parts = [_counted(actual.rows, "row")]
+    if actual.pairs:
+        parts.append(f"of {_counted(actual.pairs, 'pair')}")
     if actual.kept:
         parts.append(f"keeps {actual.kept:,}")
     if actual.gathered:

@@ -15,9 +15,17 @@ from headwater.pipeline.activation.activator import Outdated, still_fits
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.planning.plan_cache import PlanCache
-from headwater.pipeline.planning.strategy import explain_with, plan_followed, plan_with, relearned
+from headwater.pipeline.planning.requery_templates import RequeryTemplates
+from headwater.pipeline.planning.strategy import (
+    explain_with,
+    is_same,
+    plan_followed,
+    plan_with,
+    refuse_volatile_of,
+    relearned,
+)
 from headwater.plan.planner import Planned, effective_sql
-from headwater.plan.requery_whole import ASKED, Requeried
+from headwater.plan.requery_whole import ASKED, Requeried, planned_requery
 from headwater.sources.source import Source
 from headwater.sql.syntax.parameters import Given
 
@@ -33,16 +41,18 @@ class QueryPlanner:
         self._redefinitions = redefinitions
         self._declared: dict[str, Table] = {}
         self._plans = PlanCache(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
+        self._templates = RequeryTemplates()
         self.requeried: dict[int, Requeried] = {}
 
     def forget_plans(self) -> None:
         """Another table is captured: other texts may be planned."""
         self._plans.forget()
+        self._templates.forget()
 
     def forget_tables(self) -> None:
         """Tables may be other than the source declared them."""
         self._declared = {}
-        self._plans.forget()
+        self.forget_plans()
 
     def tables(self) -> dict[str, Table]:
         """As they are captured; those that are not, as the source declared them when it was last asked."""
@@ -59,7 +69,7 @@ class QueryPlanner:
 
     def has_plan(self, sql: str, params: Given) -> bool:
         """The query was planned before: the source need not be asked for it."""
-        return self._plans.knows(sql, params)
+        return self._plans.knows(sql, params) or self._templates.knows(sql, params)
 
     def replanned(self, planned: Planned) -> Planned:
         """The same plan where it fits the tables we capture now, else a new one from the query's text."""
@@ -74,14 +84,26 @@ class QueryPlanner:
         """Binds against the tables we capture; what these do not answer, against those the source has now."""
         redefinitions = self._redefinitions()
         self._catch_up()
+        another, known = self._another(sql, params), self._templates.known
+        if another is not None:
+            self.requeried[another.instance] = another
+            return planned_requery(another)
         try:
             return self._plans.plan(sql, params)
         except SqlError:
             self._declare()
         planned, query = plan_with(self._source, self.tables(), sql, params)
         if query is not None:
-            self.requeried[query.instance] = replace(query, learned=redefinitions)
+            learned = self.requeried[query.instance] = replace(query, learned=redefinitions)
+            self._templates.learn(known, learned, params)
         return planned
+
+    def _another(self, sql: str, params: Given) -> Requeried | None:
+        """An instance of a template that the source was asked about before."""
+        known = self._templates.instance(sql, params)
+        if known is not None:
+            refuse_volatile_of(self._source, sql, params, known.functions)
+        return known
 
     def _catch_up(self) -> None:
         """A query that comes after a change of the schema is planned and begun with the tables as they are now."""
@@ -112,8 +134,13 @@ class QueryPlanner:
     def relearned(self, query: Requeried) -> Requeried:
         """What a query that the source answers reads now that views or functions may be others."""
         redefinitions = self._redefinitions()
+        another, known = self._another(query.sql, query.params), self._templates.known
+        if another is not None and another.learned == redefinitions and is_same(another, query):
+            return another
         self._declare()
-        return replace(relearned(self._source, self.tables(), query), learned=redefinitions)
+        learned = replace(relearned(self._source, self.tables(), query), learned=redefinitions)
+        self._templates.learn(known, learned, query.params)
+        return learned
 
     def effective(self, planned: Planned) -> str:
         """What the source is asked for to see whether we are right."""

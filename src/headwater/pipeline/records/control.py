@@ -11,6 +11,7 @@ from headwater.log.record import Kind, Record
 from headwater.model.encoding.tagged_bytes import storable, storable_rows, stored
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
+from headwater.plan.join_order.order import JoinOrder
 
 
 class CaptureRecord(msgspec.Struct, frozen=True):
@@ -45,12 +46,14 @@ class Built(msgspec.Struct, frozen=True):
 class Activate(msgspec.Struct, frozen=True):
     """A template comes to life, with the rows of the tables it reads; no files where the cells have them already.
 
-    Where it was built beside the cells, they take what was built: it is the same."""
+    Where it was built beside the cells, they take what was built: it is the same. `order` is the order in which its
+    joins run; None is the one as written, which is that of every record before there were others."""
 
     template: str
     sql: str
     tables: tuple[Hydration, ...]
     built: tuple[Built, ...] = ()
+    order: JoinOrder | None = None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -20,6 +20,6 @@ class ControlLog:
         """The offset of the record."""
         return self._writer.append(*encode_control(control))
 
-    def append_many(self, controls: Iterable[Control]) -> None:
-        """One write and one fsync for all of them."""
-        self._writer.append_many([encode_control(control) for control in controls])
+    def append_many(self, controls: Iterable[Control]) -> list[int]:
+        """One write and one fsync for all of them; their offsets."""
+        return self._writer.append_many([encode_control(control) for control in controls])

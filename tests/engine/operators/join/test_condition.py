@@ -57,8 +57,8 @@ def test_any_two_columns_join_as_in_sqlite(sign: str, collation: str) -> None:
         }
         relation = Join("full", left_scan, right_scan, compare(sign, left_scan.columns[1], right_scan.columns[1]))
         derived = Derived("d", relation, {"a": left, "b": right}, Work())
-        derived.load({"a": [batch_of(left, rows["a"])], "b": [batch_of(right, rows["b"])]})
-        assert shown(rows_of(derived.table, derived.rows())) == shown(oracle.rows(relation, rows)), (one, other)
+        (loaded,) = derived.load({"a": [batch_of(left, rows["a"])], "b": [batch_of(right, rows["b"])]})
+        assert shown(rows_of(derived.table, loaded)) == shown(oracle.rows(relation, rows)), (one, other)
     oracle.close()
 
 

@@ -28,9 +28,9 @@ def test_no_random_tree_costs_more_than_its_bound() -> None:
         work = Work()
         derived = Derived("d", told.relation, told.world.tables, work)
         tables = told.world.tables
-        derived.load({name: [batch_of(tables[name], each)] for name, each in told.first.items()})
+        (loaded,) = derived.load({name: [batch_of(tables[name], each)] for name, each in told.first.items()})
         used = DEFAULT.work_pairs_max - work.budget.pairs
-        made = derived.rows().num_rows
+        made = loaded.num_rows
         assert made <= rows_at_most(told.relation, rows), seed
         assert used <= _MATCHED_TWICE * pairs_at_most(told.relation, rows) + 2 * sum(rows.values()) + made, seed
         met += used > 0

@@ -36,7 +36,9 @@ class Marked:
     mark: Marks
 
     def only(self, *marks: int) -> Batch:
-        return self.batch.filter(np.isin(self.mark, marks))
+        wanted = np.zeros(3, np.bool_)
+        wanted[list(marks)] = True
+        return self.batch.filter(wanted[self.mark])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Matches:
 
     def step(self, left: KeyedUpdates, right: KeyedUpdates) -> Marked:
         if not len(left.batch) and not len(right.batch):
-            return Marked(nothing(self._sides.left.table), np.zeros(0, np.int8))
+            return self._none()
         came = _one_of_each(left)
         met = self._met(came, right)
         events = _all(
@@ -66,19 +68,27 @@ class Matches:
             self._meeting(met, right),
             self._coming(came, right),
         )
-        line = timeline(events.id, events.tx, events.change, self._initial(events.id, came))
+        if not len(events.id):
+            return self._none()
+        keys, place = np.unique(events.id, return_inverse=True)
+        known = self.tally.get(keys)
+        line = timeline(events.id, events.tx, events.change, self._initial(keys, known, came)[place])
         self._note_failures(line, came.batch, met)
-        self._remember(line)
+        self._remember(line, known)
         return self._marked(line, came.batch, met)
+
+    def _none(self) -> Marked:
+        return Marked(nothing(self._sides.left.table), np.zeros(0, np.int8))
 
     def _met(self, came: KeyedUpdates, right: KeyedUpdates) -> BagMatches:
         """Rows of the left that were there, do not change themselves, and may meet a change of the right."""
         found = self._sides.left.at_rest(right)
         found = found.filter(~_among(found.id, came.batch.id))
+        if not len(found):
+            return found
         order = np.lexsort((found.query, found.id))
         once = np.zeros(len(found), np.bool_)
-        if len(found):
-            once[order[firsts((found.id[order], found.query[order]))]] = True
+        once[order[firsts((found.id[order], found.query[order]))]] = True
         return found.filter(once & (self.tally.get(found.id)[:, _WEIGHT] != 0))
 
     def _meeting(self, met: BagMatches, right: KeyedUpdates) -> _Events:
@@ -91,26 +101,34 @@ class Matches:
         return _Events(came.batch.id[found.query], found.tx, numbers)
 
     def _numbers(self, pairs: Pairs, weight: Int64s) -> Int64s:
-        tested = self._sides.condition.test(pairs)
         numbers = np.zeros((len(pairs), 4), np.int64)
+        if not len(pairs):
+            return numbers
+        tested = self._sides.condition.test(pairs)
         numbers[:, _TRUE] = weight * tested.true
         numbers[:, _NULL] = weight * tested.null
-        failed = list(tested.failed)
-        numbers[failed, _FAILED] = weight[failed]
+        if tested.failed:
+            failed = list(tested.failed)
+            numbers[failed, _FAILED] = weight[failed]
         return numbers
 
-    def _initial(self, id: Uint64s, came: KeyedUpdates) -> Int64s:
-        """The numbers of each event's row at the start of the step: remembered, or looked up for one that is new."""
-        keys, place = np.unique(id, return_inverse=True)
-        initial = self.tally.get(keys)
-        new = np.flatnonzero(self.tally.get(came.batch.id)[:, _WEIGHT] == 0)
-        if len(new):
+    def _initial(self, keys: Uint64s, known: Int64s, came: KeyedUpdates) -> Int64s:
+        """The numbers of each row at the start of the step: remembered, or looked up for one that is new. `keys` are
+        sorted, and those that came are among them."""
+        new = np.flatnonzero(known[keys.searchsorted(came.batch.id), _WEIGHT] == 0)
+        if not len(new):
+            return known
+        asked = came
+        if len(new) < len(came.batch):
             valid = None if came.valid is None else came.valid[new]
             asked = KeyedUpdates(came.batch.take(new), came.hash[new], valid)
-            found = self._sides.right.at_rest(asked)
-            at = np.searchsorted(keys, asked.batch.id[found.query])
-            np.add.at(initial, at, self._numbers(self._sides.pairs(asked.batch, found), found.weight))
-        return initial[place]
+        found = self._sides.right.at_rest(asked)
+        if not len(found):
+            return known
+        initial = known.copy()
+        at = keys.searchsorted(asked.batch.id[found.query])
+        np.add.at(initial, at, self._numbers(self._sides.pairs(asked.batch, found), found.weight))
+        return initial
 
     def _note_failures(self, line: Timeline, came: Batch, met: BagMatches) -> None:
         if self._failures is None or (not line.after[:, _FAILED].any() and not line.before[:, _FAILED].any()):
@@ -121,11 +139,11 @@ class Matches:
         rows = _rows_of(line.key[at], came, met)
         self._failures.note(dict.fromkeys(range(len(at)), _REASON), rows, line.tx[at], change[at])
 
-    def _remember(self, line: Timeline) -> None:
-        """A row that is gone is forgotten with all its numbers."""
-        key, after = line.key[line.last], line.after[line.last]
+    def _remember(self, line: Timeline, known: Int64s) -> None:
+        """A row that is gone is forgotten with all its numbers. `known` is what was remembered of each, by its key."""
+        after = line.after[line.last]
         after = np.where(after[:, [_WEIGHT]] != 0, after, 0)
-        self.tally.add(key, after - self.tally.get(key))
+        self.tally.add(line.key[line.last], after - known)
 
     def _marked(self, line: Timeline, came: Batch, met: BagMatches) -> Marked:
         was, now = _marks(line.before), _marks(line.after)
@@ -169,7 +187,11 @@ def _all(*events: _Events) -> _Events:
 
 def _among(some: Uint64s, all: Uint64s) -> Bools:
     """Which of some are among all; most often there are none of the one or the other."""
-    return np.isin(some, all) if len(some) and len(all) else np.zeros(len(some), np.bool_)
+    if not len(some) or not len(all):
+        return np.zeros(len(some), np.bool_)
+    known = np.sort(all)
+    found: Bools = known[np.minimum(known.searchsorted(some), len(known) - 1)] == some
+    return found
 
 
 def _rows_of(id: Uint64s, came: Batch, met: BagMatches) -> pa.RecordBatch:

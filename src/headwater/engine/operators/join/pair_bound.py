@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from headwater.engine.operators.identity_columns import identity_of
 from headwater.engine.operators.join.condition import Condition
 from headwater.engine.rows.batch import table_of
+from headwater.sql.ir.expr import ColumnRef
 from headwater.sql.ir.relation import (
+    Demand,
     Distinct,
     Exists,
     Filter,
@@ -39,6 +41,8 @@ def pairs_at_most(relation: Relation, rows: Rows) -> int:
 
 def rows_at_most(relation: Relation, rows: Rows) -> int:
     match relation:
+        case Demand():
+            return 0
         case Scan(table=table):
             return rows[table]
         case Values():
@@ -81,5 +85,29 @@ def _pairs(relation: Join | Exists | Mark, rows: Rows) -> int:
 
 def _is_key(relation: Relation, columns: set[str]) -> bool:
     """Whether no two of its rows are equal in all these columns."""
-    identity = identity_of(relation)
-    return identity is not None and all(columns.issuperset(part.columns) for part in identity)
+    return any(columns >= key for key in keys_of(relation))
+
+
+def keys_of(relation: Relation) -> list[frozenset[str]]:
+    """Sets of columns that tell its rows apart; there may be others."""
+    match relation:
+        case Filter(input=input) | Top(input=input):
+            return keys_of(input)
+        case Join(kind="inner" | "left"):
+            return _keys_joined(relation)
+        case Project(input=input, outputs=outputs):
+            shown = {one.expr.name: one.name for one in reversed(outputs) if isinstance(one.expr, ColumnRef)}
+            return [frozenset(shown[name] for name in key) for key in keys_of(input) if key <= shown.keys()]
+        case _:
+            identity = identity_of(relation)
+            return [] if identity is None else [frozenset(name for part in identity for name in part.columns)]
+
+
+def _keys_joined(join: Join) -> list[frozenset[str]]:
+    """A side whose rows meet one row of the other at most tells by itself what was joined."""
+    left, right = keys_of(join.left), keys_of(join.right)
+    equations = Condition(table_of(columns_of(join.left)), table_of(columns_of(join.right)), join.on).equations
+    keys = left if any({each.right.name for each in equations} >= key for key in right) else []
+    if join.kind == "inner" and any({each.left.name for each in equations} >= key for key in left):
+        keys = [*keys, *right]
+    return keys or [one | other for one in left[:1] for other in right[:1]]

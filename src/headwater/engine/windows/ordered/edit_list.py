@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headwater.engine.emissions.block import Edit, block_of
 from headwater.engine.emissions.outbox import Outbox
-from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.windows.ordered.step_rows import StepRows
 from headwater.engine.windows.template_program import looks
 from headwater.engine.windows.visibility import Look

@@ -17,7 +17,7 @@ from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, RESULT, UP
 from headwater.engine.emissions.index import Entry, Kind
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import Reframed, Touch, move, reframe
-from headwater.engine.state.arrangement import Arrangement
+from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.instance_index import RowGroups

@@ -1,0 +1,111 @@
+"""demand: of the rows of its input, those whose key some subscriber asks for.
+
+All rows of the input are kept by that key; those that were not asked for come out when the first subscriber asks, and
+go when the last one leaves. It compares hashes alone: a row that came by a hash in common is asked for by nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.engine.rows.arrays import Bools, same
+from headwater.engine.rows.batch import Batch, nothing
+from headwater.engine.rows.hashes import key_hash
+from headwater.engine.rows.work import Work
+from headwater.engine.state.bag import Bag
+from headwater.engine.state.persistence import State
+from headwater.engine.state.shared_contents import contents
+from headwater.model.encoding.keys import Uint64s
+from headwater.model.schema import Table
+from headwater.model.size import SMALL
+from headwater.model.value import Row, to_array
+from headwater.sql.ir.relation import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class DemandChange:
+    """At `tx` a subscriber with these values, one for each hole of its template, comes (`diff` 1) or leaves (−1)."""
+
+    values: Row
+    tx: int
+    diff: int
+
+
+class DemandOperator:
+    def __init__(self, demand: Demand, table: Table, work: Work) -> None:
+        self.table = table
+        self._holes = demand.holes
+        self._places = tuple(table.index(name) for name in demand.columns)
+        self._types = [table.columns[place].type for place in self._places]
+        self._collations = demand.collations
+        safe = (False,) * len(self._places)
+        self._bag = Bag(table, work, contents(demand.input, self._places, self._collations, safe, null_aware=False))
+        self._wanted: Counter[int] = Counter()
+        self._sorted: Uint64s | None = None
+
+    def step(self, inputs: list[Batch]) -> Batch:
+        (batch,) = inputs
+        if not len(batch):
+            return nothing(self.table)
+        arrays = [batch.rows.column(place) for place in self._places]
+        hash = key_hash(arrays, self._types, self._collations, len(batch))
+        if any(array.null_count for array in arrays):  # a NULL equals nothing that is asked for
+            valid: Bools = np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
+            batch, hash = batch.filter(valid), hash[valid]
+        self._bag.absorb(hash, batch)
+        return batch.filter(self._asked(hash)) if self._wanted else nothing(self.table)
+
+    def _asked(self, hash: Uint64s) -> Bools:
+        if len(hash) <= SMALL.grouped_rows:
+            return np.array([each in self._wanted for each in hash.tolist()], np.bool_)
+        if self._sorted is None:
+            self._sorted = np.sort(np.fromiter(self._wanted, np.uint64, len(self._wanted)))
+        place = np.minimum(np.searchsorted(self._sorted, hash), len(self._sorted) - 1)
+        asked: Bools = self._sorted[place] == hash
+        return asked
+
+    def demanded(self, change: DemandChange) -> Batch:
+        """The rows that come or go with a subscriber: those that no other asks for."""
+        turned = self.count(change)
+        if not turned:
+            return nothing(self.table)
+        found = self._bag.probe(np.array(turned, np.uint64))
+        tx = same(change.tx, len(found))
+        return Batch(found.rows(), found.id, tx, found.weight * change.diff).consolidated()
+
+    def count(self, change: DemandChange) -> list[int]:
+        """Notes who asks; the hashes that were asked for by nobody before, or are by nobody now."""
+        turned = []
+        for hash in dict.fromkeys(self._hashes(list(self._keys(change.values))).tolist()):
+            before = self._wanted[hash]
+            self._wanted[hash] = after = before + change.diff
+            if not after:
+                del self._wanted[hash]
+            if not before or not after:
+                turned.append(hash)
+        if turned:
+            self._sorted = None
+        return turned
+
+    def _keys(self, values: Row) -> Iterator[Row]:
+        """What a subscriber asks for here: one key, or one for each value of its list."""
+        asked = [values[hole] for hole in self._holes]
+        if isinstance(asked[0], tuple) and len(asked) == 1:
+            yield from ((each,) for each in asked[0])
+        else:
+            yield tuple(asked)
+
+    def _hashes(self, keys: Sequence[Row]) -> Uint64s:
+        columns = zip(*keys, strict=True)
+        arrays = [to_array(list(column), type) for column, type in zip(columns, self._types, strict=True)]
+        return key_hash(arrays, self._types, self._collations, len(keys))
+
+    def state(self) -> list[State]:
+        return [self._bag]
+
+    def resume(self) -> None:
+        """Who asks is counted again as the windows are opened."""
