@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.client.live import LiveResult
 from headwater.client.session import ClientSession
-from headwater.gateway.hub import alignment, diff_reader, open_sessions, windows
+from headwater.gateway.hub import alignment, diff_reader, windows
 from headwater.gateway.hub.hub import Hub
 from headwater.gateway.hub.session import Session
 from headwater.gateway.hub.window_cache import Resume
@@ -31,7 +31,7 @@ from headwater.plan.requery_whole import ASKED
 from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.sqlite.memory import MemorySource
 
-HUB_CLOCKS = (alignment, diff_reader, open_sessions, windows)  # the modules of the hub that read a clock
+HUB_CLOCKS = (alignment, diff_reader, windows)  # the modules of the hub that read a clock
 
 
 class Hands:

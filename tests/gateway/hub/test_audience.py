@@ -77,15 +77,22 @@ def test_a_commit_moves_the_sessions_it_concerns_and_no_others(tmp_path: Path, s
 
 
 def test_a_position_that_changes_nothing_comes_with_the_heartbeat(tmp_path: Path) -> None:
-    works = Works(tmp_path, limits=replace(DEFAULT, heartbeat_ms=0))
+    works = Works(tmp_path)
     works.write("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE other (id INTEGER PRIMARY KEY)")
     sink = Heard()
-    works.hub.subscribe(works.hub.open(sink), "q", works.pipeline.plan("SELECT id FROM t"))
+    session = works.hub.open(sink)
+    works.hub.subscribe(session, "q", works.pipeline.plan("SELECT id FROM t"))
     works.subscribe("SELECT id FROM other")
     works.run()
     position = works.write("INSERT INTO other VALUES (1)")
     works.run()
-    assert sink.positions[-1] == position and len(sink.emissions) == 1
+    assert sink.positions[-1] < position
+    for beats in (1, 2):
+        works.hub.beat([session])
+        assert sink.positions[-beats:] == [position] * beats and len(sink.emissions) == 1
+    works.hub.close(session)
+    works.hub.beat([session])
+    assert sink.positions[-3:] != [position] * 3
     works.close()
 
 

@@ -23,25 +23,25 @@ class Alignment:
         self.sessions_moved = 0
 
     def advance(self) -> None:
-        """Only sessions that something was said to, that wait for a position or whose heartbeat is due are looked at:
-        a position that does not concern a session costs it nothing (law 10)."""
-        for session in self._sessions.due():
-            self._beat(session)
+        """Only sessions that something was said to, that wait for a position or that are eager are looked at: a
+        position that does not concern a session costs it nothing (law 10)."""
+        for session in list(self._sessions.eager):
+            self.move(session, everything=True)
         for session in list(self._sessions.stirred):
             self.move(session)
         for session in list(self._sessions.awaiting):
             self._answer(session)
 
-    def _beat(self, session: Session) -> None:
-        """Of most sessions all that is to be said is how far they are."""
+    def beat(self, session: Session) -> None:
+        """Of most sessions all that is to be said is how far they are; also where that is nothing new, because silence
+        would look like a stall."""
         if session.inbox or session.answered or session.behind is not None:
             self.move(session, everything=True)
-            return
-        self.sessions_moved += 1
-        position = self._cells.aligned(session.cells)[1]
-        if position > session.position:
-            session.position = position
-            session.sink.progress(position)
+        else:
+            self.sessions_moved += 1
+            session.position = max(session.position, self._cells.aligned(session.cells)[1])
+        if session.position >= 0:
+            session.sink.progress(session.position)
 
     def move(self, session: Session, *, everything: bool = False) -> None:
         self.sessions_moved += 1

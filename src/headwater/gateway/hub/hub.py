@@ -34,7 +34,7 @@ class Hub:
         self._rounds = threading.Condition(self._lock)  # notified with every round of the reader
         self.cells = GridProgress(pipeline.layout, pipeline.grid.cells)
         self._windows = Windows(pipeline)
-        self._sessions = OpenSessions(pipeline.limits.heartbeat_ms)
+        self._sessions = OpenSessions()
         self._delivery = Delivery(pipeline, self._windows, self._sessions, lambda lost: self._resubscriber.add(lost))
         self._alignment = Alignment(pipeline, self.cells, self._sessions, self._delivery)
         moves = Transfer(pipeline, self._lock, self._windows, self._delivery)
@@ -62,9 +62,16 @@ class Hub:
     # — sessions
 
     def open(self, sink: Sink, *, eager: bool = False) -> Session:
-        """A new session. An eager one hears of every position at once, others of quiet ones with the heartbeat."""
+        """A new session. An eager one hears of every position at once, others of quiet ones with `beat`."""
         with self._lock:
             return self._sessions.open(sink, eager)
+
+    def beat(self, sessions: Sequence[Session]) -> None:
+        """The heartbeat of sessions that are not eager: each is told how far it is, also where that is nothing new."""
+        with self._lock:
+            for session in sessions:
+                if session in self._sessions.all:
+                    self._alignment.beat(session)
 
     def await_position(self, session: Session, position: int) -> None:
         """Somebody waits for the session to reach it: it is told as soon as it has."""

@@ -42,7 +42,8 @@ class GatewayState:
 
     @cached_property
     def heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._server.pipeline.limits.heartbeat_ms / 1000)
+        interval_s = self._server.pipeline.limits.heartbeat_ms / 1000
+        return Heartbeat(interval_s, partial(self.workers.quickly, self._server.hub.beat))
 
     def share_of(self, address: str, limits: Limits) -> Share:
         """What the sessions of one address hold together, as long as there is one."""

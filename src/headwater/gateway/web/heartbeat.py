@@ -1,37 +1,51 @@
 """One timer for all sockets of a gateway: each is asked once per heartbeat, a share of them at a time.
 
-It decides nothing: a socket says what it needs, and when it is over. It belongs to the thread of the event loop.
+The sessions of a share are told of their positions in one piece, on another thread. It decides nothing: a socket says
+whether it is over. It belongs to the thread of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from typing import Protocol
 
-Beat = Callable[[], None]
+from headwater.gateway.hub.session import Session
+
 _SHARES = 10  # of a heartbeat: so many sockets at a time that no commit waits for all of them
 _log = logging.getLogger("headwater.socket")
 
 
+class Beating(Protocol):
+    def beat(self) -> Session | None:
+        """Once per heartbeat. The session that is to be told where it is; None for one that is over."""
+
+    def repeat(self) -> None:
+        """Tells the position of before: the hub is busy, and silence would look like a stall."""
+
+
 class Heartbeat:
-    def __init__(self, interval_s: float) -> None:
-        self._pause_s = interval_s / _SHARES
-        self._shares: list[dict[int, Beat]] = [{} for _ in range(_SHARES)]
+    """`tell` tells sessions of their positions."""
+
+    def __init__(self, interval_s: float, tell: Callable[[Sequence[Session]], Awaitable[None]]) -> None:
+        self._pause_s, self._tell = interval_s / _SHARES, tell
+        self._shares: list[dict[int, Beating]] = [{} for _ in range(_SHARES)]
         self._numbers = count()
         self._task: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
 
-    def join(self, beat: Beat) -> Callable[[], None]:
-        """`beat` is called once per heartbeat, until what is returned is called."""
+    def join(self, socket: Beating) -> Callable[[], None]:
+        """It beats until what is returned is called."""
         number = next(self._numbers)
         share = self._shares[number % _SHARES]
-        share[number] = beat
+        share[number] = socket
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
         return lambda: self._leave(share, number)
 
-    def _leave(self, share: dict[int, Beat], number: int) -> None:
+    def _leave(self, share: dict[int, Beating], number: int) -> None:
         share.pop(number, None)
         if self._task is not None and not any(self._shares):
             self._task.cancel()
@@ -40,8 +54,22 @@ class Heartbeat:
     async def _run(self) -> None:
         for number in count():
             await asyncio.sleep(self._pause_s)
-            for beat in list(self._shares[number % _SHARES].values()):
-                try:
-                    beat()
-                except Exception:
-                    _log.exception("the heartbeat of a socket failed")
+            try:
+                self._beat(list(self._shares[number % _SHARES].values()))
+            except Exception:
+                _log.exception("the heartbeat of some sockets failed")
+
+    def _beat(self, sockets: Sequence[Beating]) -> None:
+        beaten = [(socket, session) for socket in sockets if (session := socket.beat()) is not None]
+        if self._telling is not None and not self._telling.done():
+            for socket, _ in beaten:
+                socket.repeat()
+        elif beaten:
+            sessions = [session for _, session in beaten]
+            self._telling = asyncio.get_running_loop().create_task(self._told(sessions))
+
+    async def _told(self, sessions: Sequence[Session]) -> None:
+        try:
+            await self._tell(sessions)
+        except Exception:
+            _log.exception("the heartbeat of some sockets failed")

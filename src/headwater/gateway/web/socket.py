@@ -17,7 +17,7 @@ from typing import assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from headwater.gateway.hub.session import Joining
+from headwater.gateway.hub.session import Joining, Session
 from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
 from headwater.gateway.web.call_batcher import Batcher
@@ -72,7 +72,7 @@ class Socket:
     async def run(self) -> None:
         """Until the peer leaves, is sent away, or reads so slowly that it is given up."""
         tasks = [asyncio.create_task(each) for each in (self._receive(), self._send())]
-        leave = self._shared.heartbeat.join(self._beat)
+        leave = self._shared.heartbeat.join(self)
         try:
             done, _ = await asyncio.wait([*tasks, self._over], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -237,18 +237,20 @@ class Socket:
             text = data.decode() if isinstance(data, bytes) else await self._shared.workers.slowly(_text_of, data)
             await self._websocket.send_text(text)
 
-    def _beat(self) -> None:
-        """Silence is not a stall: a progress now and then, whatever happens. Over when the peer has stopped reading."""
+    def beat(self) -> Session | None:
+        """Over when the peer has stopped reading."""
         farewell = self._allowance.farewell(self._protocol, time.monotonic())
         if farewell is not None:
             self._farewell = farewell
         if farewell is not None or self._outbox.hopeless or self._is_flooded_for_long:
             if not self._over.done():
                 self._over.set_result(None)
-            return
-        if self._sink.is_quiet and self.session.position >= 0:
+            return None
+        return self.session
+
+    def repeat(self) -> None:
+        if self.session.position >= 0:
             self._sink.progress(self.session.position)
-        self._sink.is_quiet = True
 
     @property
     def _is_flooded_for_long(self) -> bool:

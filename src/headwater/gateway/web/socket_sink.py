@@ -36,7 +36,6 @@ class SocketSink:
         subscribed: Callable[[str, Planned], Subscribed],
     ) -> None:
         self._outbox, self._bodies, self._ended, self._subscribed = outbox, bodies, ended, subscribed
-        self.is_quiet = True  # no progress since the last heartbeat
 
     def emit(self, subscription: str, emission: Emission) -> None:
         """A large result is encoded when it is sent: the hub's thread serves others, too."""
@@ -70,7 +69,6 @@ class SocketSink:
         self._outbox.ring()
 
     def progress(self, position: int) -> None:
-        self.is_quiet = False
         self._outbox.put(_progress(position), renewable=True)
         self._outbox.ring()
 
