@@ -19,6 +19,7 @@ NAMES = (
     "sharing",
     "demand",
     "neighbours",
+    "page",
     "capture",
     "postgres",
     "tpch",

@@ -97,6 +97,30 @@ def test_a_view_that_is_dropped_or_gets_other_columns(world: World) -> None:
 
 
 @pytest.mark.slow
+def test_a_view_whose_column_is_renamed(world: World) -> None:
+    """Its query stays as it was, so the rule that holds it does not change."""
+    live, whole = world.db.query("SELECT x FROM v", live=True), world.db.query("SELECT count(*) AS n FROM v", live=True)
+    position = world.write("ALTER VIEW v RENAME COLUMN x TO y")
+    with pytest.raises(headwater.HeadwaterError, match='column "x" does not exist'):
+        live.wait(position, timeout=_PATIENCE_S)
+    assert whole.wait(position, timeout=_PATIENCE_S) and whole.rows == [{"n": 1}]
+
+
+@pytest.mark.slow
+def test_a_view_that_is_redefined_while_nobody_reads_it(world: World) -> None:
+    """What it read was known from the query before, and its new table was not captured."""
+    live = world.db.query("SELECT x FROM v", live=True)
+    position = world.write("DROP VIEW v CASCADE")
+    with pytest.raises(headwater.HeadwaterError, match='relation "v" does not exist'):
+        live.wait(position, timeout=_PATIENCE_S)
+    world.write("CREATE VIEW v AS SELECT x FROM b")
+    eventually(lambda: world.db.status()["windows"] == 0)
+    again = world.db.query("SELECT x FROM v", live=True)
+    assert again.rows == [{"x": "b"}]
+    assert again.wait(world.write("UPDATE b SET x = 'c'"), timeout=_PATIENCE_S) and again.rows == [{"x": "c"}]
+
+
+@pytest.mark.slow
 def test_a_function_that_is_replaced(world: World) -> None:
     live = world.db.query("SELECT said(x) AS s FROM a", live=True)
     assert live.rows == [{"s": "a!"}]

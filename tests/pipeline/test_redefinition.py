@@ -97,6 +97,33 @@ def test_a_view_that_gets_other_columns(world: World) -> None:
     assert world.db.query("SELECT * FROM v", live=True).rows == [{"id": 1}]
 
 
+def test_a_view_that_is_redefined_while_nobody_reads_it(world: World) -> None:
+    """What it read was known from the query before, and its new table was not captured."""
+    live = world.db.query("SELECT x FROM v", live=True)
+    position = world.write("DROP VIEW v")
+    with pytest.raises(headwater.HeadwaterError, match="no such table: v"):
+        live.wait(position)
+    world.write("CREATE VIEW v AS SELECT x FROM b")
+    eventually(lambda: world.db.status()["windows"] == 0)
+    again = world.db.query("SELECT x FROM v", live=True)
+    assert again.rows == [{"x": "b"}]
+    assert again.wait(world.write("UPDATE b SET x = 'c'")) and again.rows == [{"x": "c"}]
+
+
+def test_a_view_that_is_redefined_while_nobody_runs(tmp_path: Path) -> None:
+    """Nothing in the file tells of it: a view may be another one with every start."""
+    first = World("file", tmp_path)
+    with first.db:
+        live = first.db.query("SELECT x FROM w", live=True)
+        assert live.wait(first.write("UPDATE a SET x = 'aa'")) and live.rows == [{"x": "aa"}]
+    with closing(sqlite3.connect(first.path, isolation_level=None)) as other:
+        other.executescript("DROP VIEW v; CREATE VIEW v AS SELECT x FROM b; UPDATE b SET x = 'later'")
+    with headwater.connect(f"sqlite:///{first.path}", runner="inline", data_dir=tmp_path / "data") as db:
+        live = db.query("SELECT x FROM w", live=True)
+        assert live.wait(db.position()) and live.rows == [{"x": "later"}]
+        assert live.wait(db.execute("UPDATE b SET x = 'last'")) and live.rows == [{"x": "last"}]
+
+
 def test_a_view_that_becomes_a_table(world: World) -> None:
     live = world.db.query("SELECT x FROM v", live=True)
     assert live.wait(world.write("DROP VIEW v", "CREATE TABLE v (x TEXT)", "INSERT INTO v VALUES ('t')"))

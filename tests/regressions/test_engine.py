@@ -54,6 +54,19 @@ def test_a_cell_that_owns_no_part_of_a_relation_forgets_it_with_its_table(tmp_pa
         assert not Dataflow.load(tmp_path, saved.document, partition=(q, 2)).knows(planned.template.id)
 
 
+def test_a_derived_table_beside_a_query_on_the_table_itself_is_loaded_again(tmp_path: Path) -> None:
+    """The relation of one is the bare table; the text of the other was taken for one over that relation, and the cell
+    could not be loaded, ever."""
+    asked = [plan(sql, [T]) for sql in ("SELECT i FROM t WHERE i > 1", "SELECT x.i FROM (SELECT i FROM t) x")]
+    flow = Dataflow()
+    flow.define(T)
+    for number, planned in enumerate(asked, 1):
+        flow.activate(planned.template, {"t": [rows(1, 2, 3)]})
+        flow.subscribe(planned.instance, number)
+    loaded = Dataflow.load(tmp_path, flow.save(tmp_path).document)
+    assert all(loaded.knows(planned.template.id) for planned in asked)
+
+
 @pytest.mark.parametrize("more", [0, 40])
 def test_a_zero_that_changes_its_sign_is_a_change(more: int) -> None:
     """Found on PostgreSQL, which keeps -0: an update from it to 0 was told to nobody. NaN to NaN is no change."""

@@ -291,17 +291,24 @@ class Pipeline:
     def activate(self, planned: Planned) -> None:
         """Makes the template known to the cells, with the rows its table has; once."""
         template = planned.template
-        if template.id in self._catalog.templates:
+        if self._is_known(planned):
             return
         self._quarantine.check(template.id, template.table)
         with self._turns.of(template.table):
-            if template.id in self._catalog.templates:
+            if self._is_known(planned):
                 return
             self._usage.rest(template.id)
             if planned.strategy in ASKED:
                 self._watch(self._planner.question(planned))
             else:
                 self._activator.activate(planned)
+
+    def _is_known(self, planned: Planned) -> bool:
+        """A query that the source answers may read other tables than before: those of a view that was redefined."""
+        known = self._catalog.templates.get(planned.template.id)
+        if known is None or planned.strategy not in ASKED:
+            return known is not None
+        return self._planner.question(planned).mask.keys() <= known.tables
 
     def _watch(self, query: Requeried) -> None:
         """The tables it reads are captured, so that we hear when to ask again."""
