@@ -21,8 +21,8 @@ CUTS_EVERY = 8
 
 @dataclass(slots=True)
 class Campaign:
-    """`keep` is where failures go; `cuts_every` how often a case is also run in steps of other sizes, in another order of
-    its joins, and with state that leaves memory; `demand_every` how often its subscribers come and go all the time."""
+    """`keep` is where failures go; `cuts_every` how often a case is also run in steps of other sizes, in another order
+    of its joins, and with state that leaves memory; `demand_every` how often subscribers come and go all the time."""
 
     keep: Path = KEPT
     cuts_every: int = CUTS_EVERY

@@ -6,7 +6,6 @@ Runs are files, each written once; one small document names them and holds the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 from headwater.engine.activation import activate, define, narrow, new_derived
@@ -28,8 +27,7 @@ from headwater.engine.state.table import store_files
 from headwater.engine.subscriptions import hydrate, open_window
 from headwater.engine.windows.shown_hashes import NO_NAMES, ShownHashes
 from headwater.fs.sync import sync
-from headwater.model.schema import Table
-from headwater.plan.planner import earlier_templates, template_from_sql
+from headwater.plan.planner import logged_template
 from headwater.plan.template import Template
 
 
@@ -86,8 +84,9 @@ def load(state: DataflowState, directory: Path, document: bytes) -> None:
     for name, counts in saved.counts.items():
         multiset = state.multisets[name] = state.new_multiset()
         persistence.restore(multiset.tally, directory, counts)
-    for sql, widths in saved.templates:
-        _reactivate(state, sql, widths, directory, saved.derived)
+    for id, sql, widths in saved.templates:
+        bound_to = {name: narrow(table, widths) for name, table in state.tables.items()}
+        _reactivate(state, logged_template(id, sql, bound_to), widths, directory, saved.derived)
     for _, packed in state.saved_windows.load(directory, saved.windows):
         _reopen(state, unpack_window(packed))
     _hydrate_unordered(state)
@@ -95,24 +94,18 @@ def load(state: DataflowState, directory: Path, document: bytes) -> None:
 
 
 def _reactivate(
-    state: DataflowState, sql: str, widths: Mapping[str, int], directory: Path, derived: Mapping[str, bytes]
+    state: DataflowState,
+    template: Template,
+    widths: Mapping[str, int],
+    directory: Path,
+    derived: Mapping[str, bytes],
 ) -> None:
-    """Binds a template to its tables as they were: without a key, all columns of a row are its identity."""
-    template = _saved_template(state, sql, {name: narrow(table, widths) for name, table in state.tables.items()})
+    """A template that is bound to its tables as they were: without a key, all columns of a row are its identity."""
     if template.table in derived and template.table not in state.derived:
         document = derived[template.table]
         state.derived[template.table] = restored = new_derived(state, template, saved_order(document))
         restored.restore(directory, document)
     activate(state, template, None, widths)
-
-
-def _saved_template(state: DataflowState, sql: str, tables: Mapping[str, Table]) -> Template:
-    """As the version planned it that saved it, perhaps an earlier one: the relation is there by its name. Where both
-    did, the text is there twice."""
-    template = template_from_sql(sql, tables)
-    of_relations = (each for each in chain([template], earlier_templates(sql, tables)) if each.relation is not None)
-    saved = (each for each in of_relations if each.table in state.tables and each.id not in state.active)
-    return next(saved, template)
 
 
 def _reopen(state: DataflowState, saved: SavedWindow) -> None:

@@ -61,7 +61,7 @@ class _CheckpointDocument(msgspec.Struct):
     stores: dict[str, StoreFiles]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
-    templates: list[tuple[str, Mapping[str, int]]]
+    templates: list[tuple[str, str, Mapping[str, int]]]
     windows: list[str]
     answers: list[str]
 
@@ -77,13 +77,13 @@ class SavedWindow:
 @dataclass(frozen=True, slots=True)
 class CheckpointContents:
     """A document as it was read. `counts` are the files that count the rows of tables without a key. A template is its
-    text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs."""
+    id, text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs."""
 
     tables: list[Table]
     stores: dict[str, StoreFiles]
     derived: dict[str, bytes]
     counts: dict[str, list[str]]
-    templates: list[tuple[str, Mapping[str, int]]]
+    templates: list[tuple[str, str, Mapping[str, int]]]
     windows: list[str]
     answers: list[str]
 
@@ -102,7 +102,7 @@ def saved_state(
         dict(stores),
         {name: one.document for name, one in derived.items()},
         dict(counts),
-        [(one.template.sql, one.widths) for one in active],
+        [(one.template.id, one.template.sql, one.widths) for one in active],
         *changelogs,
     )
     rows = [one.names for one in stores.values()]

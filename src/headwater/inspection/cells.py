@@ -102,7 +102,7 @@ def _read_state(report: CellReport, manifest: Manifest, state: Path, damage: Dam
     with damage.of(state.parent / f"manifest-{manifest.number}"):
         document: CheckpointContents = read_document(manifest.state)
         report.tables = sorted(table.name for table in document.tables)
-        report.templates = [sql for sql, _ in document.templates]
+        report.templates = [sql for _, sql, _ in document.templates]
         report.windows = [_window(packed) for packed in _values(state, document.windows)]
         report.answered = len(_values(state, document.answers))
 
