@@ -12,8 +12,8 @@ from headwater.model.value import Row, Type
 from headwater.plan.join_order.cardinality import Cardinality
 from headwater.plan.join_order.cluster import Cluster, clusters_of
 from headwater.plan.join_order.profile import Profile
-from headwater.plan.planner import plan
-from headwater.sql.ir.relation import Filter, Relation, Scan
+from headwater.plan.planner import Planned, plan
+from headwater.sql.ir.relation import Demand, Filter, Relation, Scan
 from headwater.sql.ir.walk import references
 
 NAMES = ("id", "x", "y", "z")
@@ -32,14 +32,15 @@ class World:
         return int(self.database.execute(sql).fetchone()[0])
 
 
-def world(random: Random, sizes: Sequence[int], skew: float) -> World:
-    """`skew` 0 is even; the larger, the more rows have the few first values."""
+def world(random: Random, sizes: Sequence[int], skew: float, related: float = 0.0) -> World:
+    """`skew` 0 is even; the larger, the more rows have the few first values. Of a share `related` of the rows, y and z
+    follow from x."""
     tables = tuple(
         Table(f"t{n}", tuple(Column(name, Type.INTEGER, "INTEGER") for name in NAMES), ("id",))
         for n in range(len(sizes))
     )
     rows: tuple[list[Row], ...] = tuple(
-        [(id, *(_skewed(random, size, skew) for _ in range(3))) for id in range(size)] for size in sizes
+        [(id, *_values(random, size, skew, related)) for id in range(size)] for size in sizes
     )
     database = sqlite3.connect(":memory:")
     for table, each in zip(tables, rows, strict=True):
@@ -48,6 +49,11 @@ def world(random: Random, sizes: Sequence[int], skew: float) -> World:
         for name in NAMES[1:]:
             database.execute(f"CREATE INDEX {table.name}_{name} ON {table.name} ({name})")
     return World(tables, rows, database)
+
+
+def _values(random: Random, size: int, skew: float, related: float) -> tuple[int, int, int]:
+    x, y, z = (_skewed(random, size, skew) for _ in range(3))
+    return (x, x, x // 2) if random.random() < related else (x, y, z)
 
 
 def _skewed(random: Random, size: int, skew: float) -> int:
@@ -72,6 +78,22 @@ def random_tree(random: Random, count: int) -> list[str]:
     return [*joins, *(f"t{n}.z + 0 < {random.choice((2, 10, 40))}" for n in tested)]
 
 
+def twice_joined(random: Random, count: int) -> list[str]:
+    """As `random_tree`; some tables meet in two columns."""
+    pairs = [(random.randrange(n), n) for n in range(1, count)]
+    joins = [f"t{a}.x = t{b}.{random.choice(('id', 'x'))}" for a, b in pairs]
+    more = [f"t{a}.y = t{b}.y" for a, b in pairs if random.random() < 0.4]
+    tested = random.sample(range(count), random.randint(0, 2))
+    return [*joins, *more, *(f"t{n}.z + 0 < {random.choice((2, 10, 40))}" for n in tested)]
+
+
+def asked(random: Random, made: World) -> list[str]:
+    """Of one table or two, a value that it has: subscribers of one template ask for different ones."""
+    tables = random.sample(range(len(made.tables)), random.choice((1, 1, 2)))
+    places = [(n, random.choice((2, 3))) for n in tables]
+    return [f"t{n}.{NAMES[place]} = {random.choice(made.rows[n])[place]!r}" for n, place in places]
+
+
 def written(random: Random, count: int, conditions: Sequence[str]) -> str:
     """FROM names the tables in a random order."""
     names = [f"t{n}" for n in range(count)]
@@ -80,11 +102,11 @@ def written(random: Random, count: int, conditions: Sequence[str]) -> str:
     return f"SELECT {shown} FROM {', '.join(names)} WHERE {' AND '.join(conditions)}"
 
 
-def bound(world: World, sql: str) -> tuple[Relation, Cluster]:
-    relation = plan(sql, world.tables).template.relation
-    assert relation is not None
-    (cluster,) = clusters_of(relation)
-    return relation, cluster
+def bound(world: World, sql: str) -> tuple[Planned, Cluster]:
+    planned = plan(sql, world.tables)
+    assert planned.template.relation is not None
+    (cluster,) = clusters_of(planned.template.relation)
+    return planned, cluster
 
 
 class Counted(Cardinality):
@@ -105,9 +127,10 @@ class Counted(Cardinality):
 
 
 def _table(input: Relation) -> str:
-    scan = input.input if isinstance(input, Filter) else input
-    assert isinstance(scan, Scan)
-    return scan.table
+    while isinstance(input, Filter | Demand):
+        input = input.input
+    assert isinstance(input, Scan)
+    return input.table
 
 
 def _tables(condition: str) -> set[str]:

@@ -32,7 +32,7 @@ def main() -> int:
 @contextlib.contextmanager
 def campaigning(postgres: bool) -> Iterator[Campaign]:
     if not postgres:
-        yield Campaign()
+        yield Campaign(demand_every=3)
         return
     servers = Servers()
     try:

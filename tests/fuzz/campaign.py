@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.table import Table as Shown
 
 from tests.fuzz.case import Case, write
-from tests.fuzz.check import Report, Wrong, check, check_cuts
+from tests.fuzz.check import Report, Wrong, check, check_cuts, check_orders
+from tests.fuzz.demand.invent import demanded_case
 from tests.fuzz.invent import invented
 from tests.fuzz.shrink import shrunk
 
@@ -20,10 +21,12 @@ CUTS_EVERY = 8
 
 @dataclass(slots=True)
 class Campaign:
-    """`keep` is where failures go; `cuts_every` how often a case is also run in steps of other sizes."""
+    """`keep` is where failures go; `cuts_every` how often a case is also run in steps of other sizes, in another order
+    of its joins, and with state that leaves memory; `demand_every` how often subscribers come and go all the time."""
 
     keep: Path = KEPT
     cuts_every: int = CUTS_EVERY
+    demand_every: int | None = None
     queries: int = 10
     commits: int = 60
     total: Report = field(default_factory=Report)
@@ -33,7 +36,8 @@ class Campaign:
 
     def run(self, seed: int) -> None:
         """One case; a failure is written down, and the campaign goes on."""
-        case = invented(seed, self.queries, self.commits)
+        asks = self.demand_every is not None and seed % self.demand_every == 0
+        case = demanded_case(seed) if asks else invented(seed, self.queries, self.commits)
         cuts = seed % self.cuts_every == 0
         report, _ = examined(case, cuts)
         self.cases += 1
@@ -86,6 +90,7 @@ def examined(case: Case, cuts: bool) -> tuple[Report | None, str]:
             report = check(case, Path(name))
             if cuts:
                 check_cuts(case, Path(name))
+                check_orders(case, Path(name), (1,))
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
         return report, ""

@@ -50,6 +50,13 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """The template of a query goes, where nobody subscribes to it."""
+
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
 class Alter:
     """A table gets one column more; the rows it has hold the column's default."""
 
@@ -57,7 +64,7 @@ class Alter:
     column: Column
 
 
-Event = Commit | Subscribe | Unsubscribe | Reload | Alter
+Event = Commit | Subscribe | Unsubscribe | Release | Reload | Alter
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,8 @@ def possible(case: Case) -> Case:
                 if query not in subscribed:
                     continue
                 subscribed.remove(query)
+            case Release(query) if query >= len(case.queries):
+                continue
         events.append(event)
     return replace(case, rows=kept, events=tuple(events))
 
@@ -236,6 +245,8 @@ def _plain_event(event: Event) -> dict[str, Any]:
             return {"subscribe": query}
         case Unsubscribe(query):
             return {"unsubscribe": query}
+        case Release(query):
+            return {"release": query}
         case Reload():
             return {"reload": True}
         case Alter(table, column):
@@ -247,6 +258,8 @@ def _event(data: Mapping[str, Any]) -> Event:
         return Commit(tuple(Change(name, _maybe(old), _maybe(new)) for name, old, new in data["commit"]))
     if "subscribe" in data:
         return Subscribe(data["subscribe"])
+    if "release" in data:
+        return Release(data["release"])
     if "alter" in data:
         table, column, [default] = data["alter"]
         return Alter(table, replace(_column(column), filler=pack_any(_value(default))))

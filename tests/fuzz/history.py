@@ -27,6 +27,7 @@ class History:
     rows: Rows
     queries: Sequence[Query]
     oracle: Oracle
+    drafts: int = _DRAFTS
     still: list[int] = field(init=False)  # for each query: the transactions since its answer last changed
     answers: list[list[str]] = field(init=False)
     reads: list[Mapping[str, frozenset[str]]] = field(init=False)
@@ -68,7 +69,7 @@ class History:
     # Transactions
 
     def commit(self) -> Commit:
-        drafts = [self._draft() for _ in range(_DRAFTS)]
+        drafts = [self._draft() for _ in range(self.drafts)]
         best = max(drafts, key=lambda draft: draft.worth)
         self.rows, self.answers = best.rows, best.answers
         self.oracle.fill(self.rows)

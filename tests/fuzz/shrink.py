@@ -9,7 +9,7 @@ from typing import TypeVar
 from headwater.model.change import Change
 from headwater.model.schema import Table
 from headwater.model.value import Row
-from tests.fuzz.case import Case, Commit, Event, Subscribe, Unsubscribe, possible
+from tests.fuzz.case import Case, Commit, Event, Release, Subscribe, Unsubscribe, possible
 
 T = TypeVar("T")
 Fails = Callable[[Case], str | None]
@@ -71,7 +71,7 @@ def _with_queries(case: Case, kept: tuple[int, ...]) -> Case:
     events: list[Event] = []
     for event in case.events:
         match event:
-            case Subscribe(query) | Unsubscribe(query):
+            case Subscribe(query) | Unsubscribe(query) | Release(query):
                 events.extend([type(event)(place[query])] if query in place else [])
             case _:
                 events.append(event)

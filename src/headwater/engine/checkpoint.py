@@ -85,8 +85,8 @@ def load(state: DataflowState, directory: Path, document: bytes) -> None:
         multiset = state.multisets[name] = state.new_multiset()
         persistence.restore(multiset.tally, directory, counts)
     for id, sql, widths in saved.templates:
-        tables = {name: narrow(table, widths) for name, table in state.tables.items()}
-        _reactivate(state, logged_template(id, sql, tables), widths, directory, saved.derived)
+        bound_to = {name: narrow(table, widths) for name, table in state.tables.items()}
+        _reactivate(state, logged_template(id, sql, bound_to), widths, directory, saved.derived)
     for _, packed in state.saved_windows.load(directory, saved.windows):
         _reopen(state, unpack_window(packed))
     _hydrate_unordered(state)

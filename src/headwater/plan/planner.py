@@ -90,7 +90,7 @@ def _by_name(tables: Iterable[Table]) -> dict[str, Table]:
 
 
 def logged_template(id: str, template_sql: str, tables: Tables) -> Template:
-    """The template of an activation in the log. What an earlier version began otherwise goes on so."""
+    """The template of an activation in the log, or of saved state. What an earlier version began goes on so."""
     template = template_from_sql(template_sql, tables)
     candidates = chain([template], earlier_templates(template_sql, tables))  # bound only where it is none before
     return next((each for each in candidates if each.id == id), template)

@@ -174,15 +174,16 @@ def _image(pool: pa.RecordBatch, side: Int64s) -> pa.RecordBatch:
 
 
 def null_rows(schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """Rows of NULLs. All their columns are the same zeros, for which a large first result needs no room."""
-    valid, zeros, no_bytes = (
-        pa.py_buffer(bytes(count // 8 + 1)),
-        pa.py_buffer(bytes(8 * (count + 1))),
-        pa.py_buffer(b""),
-    )
-    buffers = {2: [valid, zeros], 3: [valid, zeros, no_bytes]}
-    arrays = [pa.Array.from_buffers(type, count, buffers[type.num_buffers], count) for type in schema.types]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    """Rows of NULLs. All their columns are the same zeros, for which a large first result needs no room. Buffers are as
+    long as Arrow makes them: however an emission came about, it is the same bytes."""
+    zeros = pa.py_buffer(bytes(max(16, 8 * (count + 1))))
+    valid, offsets, none = zeros.slice(0, -(-count // 8)), zeros.slice(0, 8 * (count + 1)), zeros.slice(0, 0)
+
+    def column(type: pa.DataType) -> pa.Array:
+        held = [offsets, none] if type.num_buffers == 3 else [zeros.slice(0, -(-count * type.bit_width // 8))]
+        return pa.Array.from_buffers(type, count, [valid, *held], count)
+
+    return pa.RecordBatch.from_arrays([column(type) for type in schema.types], schema=schema)
 
 
 def _widened(rows: pa.RecordBatch, have: tuple[Type, ...], types: tuple[Type, ...]) -> list[pa.Array]:

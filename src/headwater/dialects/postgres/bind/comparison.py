@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from headwater.dialects.postgres.bind import arrays as elements
@@ -20,6 +22,7 @@ from headwater.dialects.postgres.types.kind import (
     JSONB,
     NUMERIC,
     PLAIN,
+    REALS,
     UNKNOWN,
     PostgresKind,
     element_of,
@@ -76,6 +79,8 @@ def compare(scope: Scope, name: str, left: Bound, right: Bound, at: Span | None)
     """A constant ends up on the right. Doubles are compared by their own: NaN equals itself and is the largest."""
     if (padded := _filled(name, left.expr, right.expr)) is not None:
         return Bound(padded)
+    if _is_padded_with_text(left.expr, right.expr):
+        raise scope.refusal("comparing char(n) with text or varchar is not supported yet", at)
     one, other = elements.alike(*widened(*_unfilled(left.expr, right.expr)))
     kinds = {kind_of(one), kind_of(other)} - {UNKNOWN}
     if kind_of(one) == kind_of(other) == FLOAT4:
@@ -106,6 +111,12 @@ def _filled(name: str, one: Expr, other: Expr) -> Expr | None:
         return None
     sides = [filled(text, padded) if (text := literal_text(side)) is not None else side for side in (one, other)]
     return _constant_last(name, *sides)
+
+
+def _is_padded_with_text(one: Expr, other: Expr) -> bool:
+    """The blanks behind a varchar count for nothing there, those behind a text do; both have one kind here."""
+    padded = is_padded(kind_of(one)) or is_padded(kind_of(other))
+    return padded and any(is_text(kind_of(side)) and literal_text(side) is None for side in (one, other))
 
 
 def _unfilled(one: Expr, other: Expr) -> tuple[Expr, Expr]:
@@ -153,13 +164,23 @@ def membership(scope: Scope, node: exp.In) -> Bound:
     if array is not None and not _is_listed(array):
         return Bound(_element(scope, needle.expr, bind_expr(scope, array).expr, at))
     items = node.expressions if array is None else array_items(scope, array)
-    tests = [compare(scope, "=", needle, bind_expr(scope, item), at).expr for item in items]
+    bound = [bind_expr(scope, item) for item in items]
+    if array is None and _is_rounded(needle.expr, [item.expr for item in bound]):
+        raise scope.refusal("IN of numbers and floating-point numbers together is not supported yet", at)
+    tests = [compare(scope, "=", needle, item, at).expr for item in bound]
     values = [test.args[1] for test in tests if isinstance(test, Call) and test.name == "="]
     if len(values) == len(tests) and all(isinstance(value, Const) for value in values):
         first = tests[0]
         assert isinstance(first, Call)
         return Bound(Call("in", (first.args[0], *values), BOOLEAN))
     return Bound(_typed(chain("or", tests)))
+
+
+def _is_rounded(needle: Expr, items: Sequence[Expr]) -> bool:
+    """A list of several is compared in one type that all of them have in common: a real meets 0.1 as a real there, and
+    as a double where it meets it alone. A double stays one."""
+    kinds = {kind_of(each) for each in (needle, *items)} - {UNKNOWN}
+    return len(items) > 1 and kind_of(needle) != FLOAT8 and len(kinds) > 1 and not kinds.isdisjoint(REALS)
 
 
 def _is_listed(array: exp.Expr) -> bool:
