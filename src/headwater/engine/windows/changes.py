@@ -51,10 +51,10 @@ def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> C
 
 def _pair_ids(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> tuple[Uint64s, Int64s]:
     """For each row the identity it is to be paired under, and whether a rename says so."""
+    if renames is None and found.id is found.name:
+        return found.id, np.zeros(len(tx), np.int64)
     pair_id, renamed = found.id.copy(), np.zeros(len(tx), np.int64)
     named = zip(*(column.to_pylist() for column in renames.columns), strict=True) if renames is not None else ()
-    if renames is None and found.id is found.name:
-        return pair_id, renamed
     gone: dict[tuple[int, int], list[int]] = {}
     came: dict[tuple[int, int], list[int]] = {}
     for row in _concerned(tx, found, renames).tolist():

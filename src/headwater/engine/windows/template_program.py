@@ -83,6 +83,8 @@ class Program:
         projected = self._project.apply(looked)
         keys, unsorted = self._sort_keys(looked, id[places], to_sort)
         failed.update({int(places[n]): why for n, why in {**projected.failed, **unsorted}.items()})
+        if len(places) == count and not failed:
+            return Projection(places, projected.rows, keys, failed)
         place = np.full(count, -1, np.int64)
         place[places] = np.arange(len(places))
         place[list(failed)] = -1
