@@ -43,7 +43,7 @@ class Block:
     def numbers(self) -> list[Edit]:
         columns = (self.instance, self.tx, self.kind, self.old_hash, self.new_hash)
         places = (self.old_index, self.index, self.old, self.new)
-        return list(zip(*(column.tolist() for column in (*columns, *places)), strict=True))  # type: ignore[arg-type]
+        return list(zip(*(column.tolist() for column in (*columns, *places)), strict=True))
 
     @property
     def block(self) -> Block:

@@ -51,6 +51,8 @@ class Root:
     def _pairs(self, batch: Batch, renames: Renames) -> Iterator[tuple[int, int, int]]:
         """(tx, old_hash, new_hash) of rows whose identity changed."""
         identity = self._identity or ()
+        if len(identity) == 1 and not renames.get(identity[0].table or ""):
+            return  # a row of another identity is another row
         hashes = self._hashes(batch)
         lone = _both_ways(batch, np.flatnonzero(_lone(batch.tx, hashes) | _renamed(batch.tx, renames)))
         if not len(lone):

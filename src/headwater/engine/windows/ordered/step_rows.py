@@ -27,6 +27,8 @@ class StepRows:
     changes: Changes
     seen: Projection
     reached: int = 0
+    old: list[int] = field(init=False)  # of each change
+    new: list[int] = field(init=False)
     places: list[int] = field(init=False)  # of each row its place in the pool, −1 where it is not in the result
     ids: list[int] = field(init=False)
     _latest: dict[int, int] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class StepRows:
 
     def __post_init__(self) -> None:
         self.places, self.ids = self.seen.place.tolist(), self.changes.id.tolist()
+        self.old, self.new = self.changes.old.tolist(), self.changes.new.tolist()
 
     def key(self, row: int) -> bytes | None:
         """The sort key of a row that is in the result; unordered rows have an empty one."""
@@ -70,8 +73,10 @@ class StepRows:
 
     def _small_silent(self) -> list[bool]:
         """The same, row by row."""
-        pairs = [*zip(self.changes.old.tolist(), self.changes.new.tolist(), strict=True)]
+        pairs = [*zip(self.old, self.new, strict=True)]
         places = [(self.places[old] if old >= 0 else -1, self.places[new] if new >= 0 else -1) for old, new in pairs]
+        if not any(was >= 0 and now >= 0 for was, now in places):
+            return [False] * len(pairs)
         rows = looks(self.seen.pool)
         return [
             was >= 0 and now >= 0 and (self.program.veiled or self.ids[old] == self.ids[new]) and rows[was] == rows[now]
