@@ -136,8 +136,7 @@ def _scalar(raw: bytes) -> pa.Scalar:
 
 
 def hash_all(encoded: Sequence[bytes]) -> Uint64s:
-    digest = xxhash.xxh3_64_intdigest
-    return np.fromiter((digest(each) for each in encoded), dtype=np.uint64, count=len(encoded))
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), dtype=np.uint64, count=len(encoded))
 
 
 def hash_hex(hash: int) -> str:

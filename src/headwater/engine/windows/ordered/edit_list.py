@@ -47,9 +47,9 @@ class EditList:
 
     def ref(self, group: WindowGroup, id: int) -> int:
         """The place of the row with this identity: in this step's rows, or among the fetched."""
-        row = self.rows.latest().get(id)
+        row = self.rows.latest_of(id)
         if row is not None:
-            return int(self.rows.seen.place[row])
+            return self.rows.place_of(row)
         self.fetched.append((self.arrangement.hash(group.bucket), id))
         return _FETCHED + len(self.fetched) - 1
 

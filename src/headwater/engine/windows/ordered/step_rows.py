@@ -31,6 +31,7 @@ class StepRows:
     new: list[int] = field(init=False)
     places: list[int] = field(init=False)  # of each row its place in the pool, −1 where it is not in the result
     ids: list[int] = field(init=False)
+    _by_id: _RowsById | None = None
     _latest: dict[int, int] = field(default_factory=dict)
     _remembered: int = 0  # changes that `_latest` knows
 
@@ -83,6 +84,13 @@ class StepRows:
             for (old, new), (was, now) in zip(pairs, places, strict=True)
         ]
 
+    def latest_of(self, id: int) -> int | None:
+        """The same of one identity; None where the step has not touched it yet."""
+        if len(self.changes) <= SMALL.near_changes:
+            return self.latest().get(id)
+        self._by_id = self._by_id or _RowsById(self.changes)
+        return self._by_id.latest(id, self.reached)
+
     def latest(self) -> dict[int, int]:
         """By identity, the row of this step that holds after the transactions so far; −1 for a row that left."""
         if self._remembered == self.reached:
@@ -108,3 +116,22 @@ class StepRows:
 
     def place_of(self, row: int | None) -> int:
         return NOWHERE if row is None or row < 0 else self.places[row]
+
+
+class _RowsById:
+    """Finds a few rows of a large step by their identity."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._order = np.argsort(changes.id, kind="stable")
+        self._id = changes.id[self._order]
+        self._tx = changes.tx
+        self._change, self._came = changes.of_rows()
+
+    def latest(self, id: int, reached: int) -> int | None:
+        """That which holds after so many changes; −1 where it left, None where it is not among them."""
+        start, end = self._id.searchsorted(np.uint64(id)), self._id.searchsorted(np.uint64(id), "right")
+        rows = [row for row in self._order[start:end].tolist() if 0 <= self._change[row] < reached]
+        if not rows:
+            return None
+        last: int = max(rows, key=lambda row: (self._tx[self._change[row]], self._came[row]))
+        return last if self._came[last] else NOWHERE
