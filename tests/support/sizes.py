@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState
-from headwater.engine.emissions.block import Block, block_of
+from headwater.engine.emissions.block import Block, FewEdits
 from headwater.engine.emissions.edits import edits_of
 from headwater.engine.emissions.outbox import EmissionBatch, Outbox
 from headwater.engine.operators.derived import Derived
@@ -238,7 +238,7 @@ def _block(rng: random.Random, count: int) -> Block:
         hashes = (rng.getrandbits(64) if place >= 0 else 0 for place in (old, new))
         places = (rng.randrange(-1, 5) if place >= 0 else -1 for place in (old, new))
         edits.append((rng.randrange(3), rng.randrange(3), kind, *hashes, *places, old, new))
-    return block_of(edits, pool, (Type.INTEGER, Type.TEXT, Type.REAL, Type.ANY))  # type: ignore[arg-type]
+    return FewEdits(edits, pool, (Type.INTEGER, Type.TEXT, Type.REAL, Type.ANY)).block  # type: ignore[arg-type]
 
 
 @pair
@@ -337,8 +337,16 @@ def grouped_rows(rng: random.Random, count: int) -> Run:
 
 
 @pair
+def linear_changes(rng: random.Random, count: int) -> Run:
+    return _linear(Scene.of(rng, count, f"SELECT id, b, f FROM t{rng.choice(('', ' WHERE a + 0 > 0'))}"))
+
+
+@pair
 def entries(rng: random.Random, count: int) -> Run:
-    scene = Scene.of(rng, count, "SELECT id, a FROM t WHERE a = {}", windows=4)
+    return _linear(Scene.of(rng, count, "SELECT id, a FROM t WHERE a = {}", windows=4))
+
+
+def _linear(scene: Scene) -> Run:
     _, changes, joined, seen = scene.prepared()
     instances, outbox = scene.active.instances, Outbox()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from headwater.engine.dataflow_state import DataflowState
 from headwater.engine.operators.demand import DemandChange
-from headwater.engine.step import blaming, step_relation
+from headwater.engine.step import Blame, step_relation
 from headwater.plan.template import Instance
 
 
@@ -37,5 +37,5 @@ def depart(state: DataflowState, tx: int) -> None:
 def _change(state: DataflowState, relation: str, change: DemandChange) -> None:
     derived = state.derived.get(relation)
     if derived is not None and derived.on_demand:
-        with blaming(relation):
+        with Blame(relation):
             step_relation(state, relation, derived, derived.demand(change))

@@ -6,8 +6,9 @@ those that an instance of it asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
 
 import numpy as np
 
@@ -36,25 +37,26 @@ _GONE_CAME = np.array([False, True])
 def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
     """Everything that waits, of any number of transactions, `tx` ascending within a table."""
     for name, parts in deltas.items():
-        with blaming(name):
+        with Blame(name):
             _step_table(state, name, parts)
     for name, derived in list(state.derived.items()):
         if not derived.base_tables.isdisjoint(deltas):
-            with blaming(name):
+            with Blame(name):
                 step_relation(state, name, derived, derived.step(deltas))
 
 
-@contextmanager
-def blaming(name: str) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class Blame:
     """A bug of ours, or too much work, is raised with the name of what was being stepped; the innermost name counts."""
-    try:
-        yield
-    except OverBudget as error:
-        raise Poisoned(name, error) from error
-    except HeadwaterError:
-        raise
-    except Exception as error:
-        raise Poisoned(name, error) from error
+
+    name: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OverBudget) or (isinstance(error, Exception) and not isinstance(error, HeadwaterError)):
+            raise Poisoned(self.name, error) from error
 
 
 def step_relation(state: DataflowState, name: str, derived: Derived, delta: Delta | None) -> None:
@@ -110,7 +112,7 @@ def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: C
         else:
             joined = active.instances.select(changes.rows, arrangement.table, encoded, mine)
         if joined is not None:
-            with blaming(active.template.id):
+            with Blame(active.template.id):
                 _step_template(state, active, arrangement, changes, joined)
     return Indexed(hash, mine)
 
@@ -125,7 +127,7 @@ def _step_template(
     seen = program.see(changes.rows, changes.id, joined.looked())
     if joined.rows is not None:
         changes, seen = spread(changes, seen, joined.rows, joined.number)
-    before = sum(len(block) for block in outbox.blocks[active.template.id])
+    before = outbox.added
     by_turns = program.ordered or program.veiled or _troubled(state, joined, seen, len(changes))
     if by_turns or not linear(program, changes, joined, seen, outbox):
         closed = replay(program, arrangement, changes, joined, seen, outbox, state.limits)
@@ -133,7 +135,7 @@ def _step_template(
             group.note()
         for window in closed:
             unsubscribe(state, window.instance.id)
-    state.counters.emitted += sum(len(block) for block in outbox.blocks[active.template.id]) - before
+    state.counters.emitted += outbox.added - before
 
 
 def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: int) -> bool:
@@ -143,17 +145,21 @@ def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: 
 
 def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed]) -> None:
     """The step's rows into the store, in time order: what left a transaction before what came."""
-    if len(changes) == 1:
-        order, live = np.concatenate((changes.old, changes.new)), _GONE_CAME
-    else:
-        order, live = _in_time(changes)
-    kept = order >= 0
-    order, live = order[kept], live[kept]
+    order, live = _sides(changes) if len(changes) == 1 else _in_time(changes)
     store.absorb(changes.id[order], live, changes.rows, indexed, order)
+
+
+def _sides(changes: Changes) -> tuple[Int64s, Bools]:
+    """Of one change."""
+    old, new = int(changes.old[0]), int(changes.new[0])
+    if old >= 0 and new >= 0:
+        return np.array((old, new), np.int64), _GONE_CAME
+    return np.array((max(old, new),), np.int64), _GONE_CAME[1:] if new >= 0 else _GONE_CAME[:1]
 
 
 def _in_time(changes: Changes) -> tuple[Int64s, Bools]:
     order = np.concatenate((changes.old, changes.new))
     live = np.repeat(_GONE_CAME, len(changes))
     time = np.lexsort((live, np.concatenate((changes.tx, changes.tx))))
+    time = time[order[time] >= 0]
     return order[time], live[time]

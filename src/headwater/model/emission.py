@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from headwater.model.errors import Resync
@@ -84,24 +84,34 @@ def apply(state: State, emission: Emission) -> State:
 
     An emission already applied changes nothing. One that does not follow raises `Resync`; the state is still good.
     """
-    if isinstance(emission, Result):
-        return _replace(state, emission)
-    if emission.gen == state.gen and emission.seq <= state.seq:
+    return _replace(state, emission) if isinstance(emission, Result) else apply_all(state, (emission,))
+
+
+def apply_all(state: State, emissions: Sequence[Diff | Swap]) -> State:
+    """As `apply`, one after the other; the states in between are not made."""
+    rows: _Rows | None = None
+    seq, position = state.seq, state.position
+    for emission in emissions:
+        if emission.gen == state.gen and emission.seq <= seq:
+            continue
+        check_follows(emission, seq, state.gen)
+        rows = rows or _Rows(list(state.rows), list(state.hashes))
+        rows.change(emission)
+        seq, position = emission.seq, emission.position
+    if rows is None:
         return state
-    if emission.gen != state.gen or emission.prev != state.seq:
+    rows.compact()
+    return replace(state, rows=rows.rows, hashes=rows.hashes, seq=seq, position=position)
+
+
+def check_follows(emission: Diff | Swap, seq: int, gen: int) -> None:
+    """Raises `Resync` where it is not the next one after `seq`."""
+    if emission.gen != gen or emission.prev != seq:
         raise Resync(
-            f"expected an emission after seq {state.seq} of generation {state.gen}, "
+            f"expected an emission after seq {seq} of generation {gen}, "
             f"found one after seq {emission.prev} of generation {emission.gen}",
             hint="ask for a fresh result",
         )
-    match emission:
-        case Diff():
-            rows, hashes = _changed(state, emission)
-        case Swap():
-            rows, hashes = _swapped(state, emission)
-        case _:
-            assert_never(emission)
-    return replace(state, rows=rows, hashes=hashes, seq=emission.seq, position=emission.position)
 
 
 def _replace(state: State, result: Result) -> State:
@@ -110,13 +120,35 @@ def _replace(state: State, result: Result) -> State:
     return State(list(result.rows), list(result.hashes), result.columns, result.seq, result.gen, result.position)
 
 
-def _changed(state: State, diff: Diff) -> tuple[list[Fields], list[str]]:
-    rows, hashes = list(state.rows), list(state.hashes)
-    if any(change.index is not None or change.old_index is not None for change in diff.changes):
-        _change_ordered(rows, hashes, diff)
-    else:
-        _change_unordered(rows, hashes, diff)
-    return rows, hashes
+@dataclass(slots=True)
+class _Rows:
+    """A result that is being changed. Of rows without order, those that are gone are only marked at first, and `places`
+    are where the others stand, by hash; None where that is not known."""
+
+    rows: list[Fields]
+    hashes: list[str]
+    places: dict[str, int] | None = None
+    gone: list[int] = field(default_factory=list)
+
+    def change(self, emission: Diff | Swap) -> None:
+        match emission:
+            case Diff() if not any(one.index is not None or one.old_index is not None for one in emission.changes):
+                if self.places is None:
+                    self.places = dict(zip(self.hashes, range(len(self.hashes)), strict=True))
+                _change_unordered(self, self.places, emission)
+            case Diff():
+                self.compact()
+                _change_ordered(self.rows, self.hashes, emission)
+            case Swap():
+                self.compact()
+                _swap(self.rows, self.hashes, emission)
+            case _:
+                assert_never(emission)
+
+    def compact(self) -> None:
+        for place in sorted(self.gone, reverse=True):
+            del self.rows[place], self.hashes[place]
+        self.gone, self.places = [], None
 
 
 def _change_ordered(rows: list[Fields], hashes: list[str], diff: Diff) -> None:
@@ -146,25 +178,26 @@ def _place(placed: tuple[int, RowChange]) -> int:
     return placed[0]
 
 
-def _change_unordered(rows: list[Fields], hashes: list[str], diff: Diff) -> None:
+def _change_unordered(result: _Rows, places: dict[str, int], diff: Diff) -> None:
     """A hash leads to one row: each is taken once, and none comes that is still there."""
-    places = {hash: place for place, hash in enumerate(hashes)}
-    gone: list[int] = []
+    rows, hashes = result.rows, result.hashes
+    came: dict[str, int] = {}
     for change in diff.changes:
         place = None if change.old_hash is None else places.pop(change.old_hash, None)
         if place is None:
             if change.old_hash is not None:
                 raise _refused(f"expected row {change.old_hash} in the result")
+            came[change.new_hash or ""] = len(rows)
             rows.append(_merged(None, change))
             hashes.append(change.new_hash or "")
         elif change.new_hash is None:
-            gone.append(place)
+            result.gone.append(place)
         else:
+            came[change.new_hash] = place
             rows[place] = _merged(rows[place], change)
             hashes[place] = change.new_hash
     _check_fresh(diff, places)
-    for place in sorted(gone, reverse=True):
-        del rows[place], hashes[place]
+    places.update(came)
 
 
 def _check_fresh(diff: Diff, untouched: Container[str]) -> None:
@@ -185,11 +218,9 @@ def _merged(old: Fields | None, change: RowChange) -> Fields:
     return {**old, **new} if old is not None else new
 
 
-def _swapped(state: State, swap: Swap) -> tuple[list[Fields], list[str]]:
-    rows, hashes = list(state.rows), list(state.hashes)
+def _swap(rows: list[Fields], hashes: list[str], swap: Swap) -> None:
     for a, b in swap.pairs:
         if not (0 <= a < len(rows) and 0 <= b < len(rows)):
             raise _refused(f"expected rows {a} and {b}, found {len(rows)} rows")
         rows[a], rows[b] = rows[b], rows[a]
         hashes[a], hashes[b] = hashes[b], hashes[a]
-    return rows, hashes

@@ -46,6 +46,8 @@ class SmallSizes:
     silent_changes: int = 8
     # of a step: their groups found one by one, or in the arrays of slots (61 | 92; 294 | 245)
     grouped_rows: int = 64
+    # of a step of unordered windows: taken one by one, or as columns (0 | 0; 0 | 0)
+    linear_changes: int = 16
     # of an index of emissions: made one by one, or as columns (318 | 405; 980 | 462)
     entries: int = 64
     # of a replay: each transaction stepped, or those behind every frame skipped (819 | 760; 2,335 | 1,221)

@@ -143,14 +143,11 @@ class FewRows:
     """Makes small batches of one schema: Arrow converts whole rows at once, which costs it less than many columns."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self._names = [str(n) for n in range(len(schema))]  # those of the schema need not differ
-        self._struct = pa.struct(list(zip(self._names, schema.types, strict=True)))
+        self._struct = pa.struct(list(schema))
 
-    def of(self, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
+    def of(self, rows: Iterable[tuple[object, ...]]) -> pa.RecordBatch:
         """Values as Arrow has them: those of an ANY column are packed."""
-        whole = pa.array([dict(zip(self._names, row, strict=True)) for row in rows], self._struct)
-        return pa.RecordBatch.from_arrays(whole.flatten(), schema=self.schema)
+        return pa.RecordBatch.from_struct_array(pa.array(list(rows), self._struct))
 
 
 def from_array(array: pa.Array, type: Type) -> list[Value]:

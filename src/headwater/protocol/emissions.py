@@ -11,11 +11,13 @@ import msgspec
 
 from headwater.model.emission import Diff, Emission, Fields, Result, RowChange, Swap
 from headwater.model.errors import ProtocolError
+from headwater.model.union import Value
 from headwater.protocol.messages import WireChange, WireDiff, WireResult, WireSwap
 from headwater.protocol.values import from_wire, row_to_wire, to_wire
 
 _ENCODER = msgspec.json.Encoder()
 _VALUES_AT_ONCE = 10_000
+_PLAIN = frozenset({int, str, bytes, bool, type(None)})  # equal ones look alike
 
 
 def encode_body(emission: Emission) -> bytes:
@@ -88,7 +90,11 @@ def changed_columns(change: RowChange) -> Fields | None:
     if change.new is None or change.old is None:
         return change.new
     old = change.old
-    return {name: value for name, value in change.new.items() if repr(old.get(name)) != repr(value)}
+    return {name: value for name, value in change.new.items() if not _looks_alike(old.get(name), value)}
+
+
+def _looks_alike(a: Value, b: Value) -> bool:
+    return a == b if type(a) is type(b) and type(a) in _PLAIN else repr(a) == repr(b)
 
 
 def from_message(message: WireResult | WireDiff | WireSwap) -> Emission:

@@ -1,4 +1,4 @@
-"""Edits of one template on their way to the outbox, as arrays of numbers beside a pool of rows.
+"""Edits of one template on their way to the outbox, as numbers beside a pool of rows.
 
 It never decides what is emitted.
 """
@@ -39,22 +39,44 @@ class Block:
     def __len__(self) -> int:
         return len(self.instance)
 
+    @property
+    def numbers(self) -> list[Edit]:
+        columns = (self.instance, self.tx, self.kind, self.old_hash, self.new_hash)
+        places = (self.old_index, self.index, self.old, self.new)
+        return list(zip(*(column.tolist() for column in (*columns, *places)), strict=True))
 
-def block_of(edits: list[Edit], pool: pa.RecordBatch, types: tuple[Type, ...]) -> Block:
-    instance, tx, kind, old_hash, new_hash, old_index, index, old, new = zip(*edits, strict=True)
-    return Block(
-        np.array(instance, np.int64),
-        np.array(tx, np.int64),
-        np.array(kind, np.int8),
-        np.array(old_hash, np.uint64),
-        np.array(new_hash, np.uint64),
-        np.array(old_index, np.int64),
-        np.array(index, np.int64),
-        np.array(old, np.int64),
-        np.array(new, np.int64),
-        pool,
-        types,
-    )
+    @property
+    def block(self) -> Block:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class FewEdits:
+    """As a `Block`, with the numbers of each edit together."""
+
+    numbers: list[Edit]
+    pool: pa.RecordBatch
+    types: tuple[Type, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def block(self) -> Block:
+        instance, tx, kind, old_hash, new_hash, old_index, index, old, new = zip(*self.numbers, strict=True)
+        return Block(
+            np.array(instance, np.int64),
+            np.array(tx, np.int64),
+            np.array(kind, np.int8),
+            np.array(old_hash, np.uint64),
+            np.array(new_hash, np.uint64),
+            np.array(old_index, np.int64),
+            np.array(index, np.int64),
+            np.array(old, np.int64),
+            np.array(new, np.int64),
+            self.pool,
+            self.types,
+        )
 
 
 def result_block(

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.engine.emissions.block import NOWHERE, RESULT, Block
+from headwater.engine.emissions.block import NOWHERE, RESULT, Block, Edit, FewEdits
 from headwater.engine.rows.arrays import Int64s, Ints
 from headwater.engine.rows.conform import repacked
 from headwater.model.size import SMALL
@@ -44,13 +44,13 @@ def edits_schema(types: tuple[Type, ...], sides: tuple[str, ...] = _BOTH) -> pa.
     return pa.schema([*fixed, *rows])
 
 
-def edits_of(blocks: Sequence[Block]) -> pa.RecordBatch:
-    """Blocks in canonical order. Where a column turned ANY between two of them, all are packed."""
-    types = _widest([block.types for block in blocks])
-    alike = [_whole(list(part)) for _, part in groupby(blocks, key=lambda block: block.types)]
-    if len(alike) == 1 and len(alike[0]) >= _OLD_ROWS_MIN and (alike[0].kind == RESULT).all():
-        return _large_batch(alike[0], types, _NEW)
-    batches = [_columns(block, types) for block in alike]
+def edits_of(parts: Sequence[Block | FewEdits]) -> pa.RecordBatch:
+    """Edits in canonical order. Where a column turned ANY between two parts, all are packed."""
+    types = _widest([part.types for part in parts])
+    alike = [_whole(list(some)) for _, some in groupby(parts, key=lambda part: part.types)]
+    if len(alike) == 1 and len(alike[0]) >= _OLD_ROWS_MIN and (alike[0].block.kind == RESULT).all():
+        return _large_batch(alike[0].block, types, _NEW)
+    batches = [_columns(part, types) for part in alike]
     return batches[0] if len(batches) == 1 else _without_old(_sorted(pa.concat_batches(batches)))
 
 
@@ -62,10 +62,11 @@ def _without_old(edits: pa.RecordBatch) -> pa.RecordBatch:
     return edits.select([*range(first), *range(first + (count - first) // 2, count)])
 
 
-def _whole(blocks: list[Block]) -> Block:
-    """Blocks of the same types as one: a hundred thousand new subscriptions are as many blocks."""
-    if len(blocks) == 1:
-        return blocks[0]
+def _whole(parts: list[Block | FewEdits]) -> Block | FewEdits:
+    """Parts of the same types as one: a hundred thousand new subscriptions are as many blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    blocks = [part.block for part in parts]
     sizes = [block.pool.num_rows for block in blocks]
     base = np.repeat(np.cumsum(sizes) - sizes, [len(block) for block in blocks])
     old, new = (np.concatenate([getattr(block, side) for block in blocks]) for side in ("old", "new"))
@@ -91,31 +92,27 @@ def _widest(all_types: Sequence[tuple[Type, ...]]) -> tuple[Type, ...]:
     return tuple(column.pop() if len(column) == 1 else Type.ANY for column in columns)
 
 
-def _columns(block: Block, types: tuple[Type, ...]) -> pa.RecordBatch:
-    is_small = len(block) <= SMALL.edit_rows and block.pool.num_rows <= SMALL.edit_rows
-    if is_small and block.types == types and _are_pythons(types):
-        return _small_batch(block)
-    return _large_batch(block, types)
+def _columns(part: Block | FewEdits, types: tuple[Type, ...]) -> pa.RecordBatch:
+    is_small = len(part) <= SMALL.edit_rows and part.pool.num_rows <= SMALL.edit_rows
+    if is_small and part.types == types and _are_pythons(types):
+        return _small_batch(part.numbers, part.pool, types)
+    return _large_batch(part.block, types)
 
 
-def _small_batch(block: Block) -> pa.RecordBatch:
+def _small_batch(edits: list[Edit], pool: pa.RecordBatch, types: tuple[Type, ...]) -> pa.RecordBatch:
     """What `_large_batch` gives, row by row."""
-    kinds = block.kind.tolist()
-    columns = (block.tx, block.instance, block.old_index, block.index, block.old_hash, block.new_hash)
-    tx, instance, old_index, index, old_hash, new_hash = (column.tolist() for column in columns)
-    whole = [kind == RESULT for kind in kinds]
-    rows = zip(tx, instance, whole, old_index, index, old_hash, new_hash, range(len(block)), strict=True)
-    order = [row[-1] for row in sorted(rows)]
-    fixed = [instance, tx, kinds, old_hash, new_hash]
-    indexes = [[None if at < 0 else at for at in places] for places in (old_index, index)]
-    pool = [column.to_pylist() for column in block.pool.columns]
-    images = [
-        [None if at < 0 else values[at] for at in places]
-        for places in (block.old.tolist(), block.new.tolist())
-        for values in pool
-    ]
-    every = [*fixed, *indexes, *images]
-    return _converter(block.types).of([tuple(column[place] for column in every) for place in order])
+    nothing = (None,) * len(types)
+    images = [*zip(*(column.to_pylist() for column in pool.columns), strict=True), nothing] if types else [()]
+    return _converter(types).of(
+        (*numbers, None if old_index < 0 else old_index, None if index < 0 else index, *images[old], *images[new])
+        for *numbers, old_index, index, old, new in (sorted(edits, key=_place) if len(edits) > 1 else edits)
+    )
+
+
+def _place(edit: Edit) -> tuple[int, ...]:
+    """By which edits are in canonical order."""
+    instance, tx, kind, old_hash, new_hash, old_index, index, _, _ = edit
+    return tx, instance, kind == RESULT, old_index, index, old_hash, new_hash
 
 
 @lru_cache(maxsize=4096)

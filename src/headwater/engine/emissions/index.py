@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args, overload
 
 import msgspec
@@ -37,6 +38,9 @@ class Entry(NamedTuple):
     reason: str = ""
 
 
+_MOMENT = attrgetter("tx", "instance")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(Sequence[Entry]):
     """`columns`: instance, tx, prev, the place of the kind in `_KINDS`, and of the template in `templates`, of which
@@ -63,9 +67,11 @@ class Index(Sequence[Entry]):
         return cls(np.stack((instance, tx, prev, kind, np.zeros_like(kind))), (template,), {})
 
     @classmethod
-    def together(cls, parts: Sequence[Index]) -> Index:
-        """By tx, then instance; of equals the first stays first."""
-        parts = [part for part in parts if len(part)]
+    def together(cls, parts: Sequence[Index], entries: Sequence[Entry] = ()) -> Index:
+        """The parts and then the entries, by tx, then instance; of equals the first stays first."""
+        if not parts:
+            return cls.of(sorted(entries, key=_MOMENT))
+        parts = [part for part in (*parts, cls.of(entries)) if len(part)]
         if not parts:
             return NOTHING
         return _by_time(parts[0] if len(parts) == 1 else _joined(parts))

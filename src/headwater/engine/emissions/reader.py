@@ -6,16 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.engine.emissions.block import DELETE, INSERT, RESULT, UPDATE
 from headwater.engine.emissions.index import Entry
 from headwater.model.emission import Diff, Fields, Result, RowChange
-from headwater.model.encoding.keys import hash_hex
 from headwater.model.value import Value, field_type, from_array
 
 _FIXED = 7
-_INSTANCE, _TX, _KIND, _NEW_HASH = 0, 1, 2, 4
+_INSTANCE, _TX, _KIND, _OLD_HASH, _NEW_HASH, _OLD_INDEX, _INDEX = range(_FIXED)
+_HEX = 16  # digits of a hash
+_NO_HASH = "0" * _HEX
 _NAMES: dict[int, Literal["insert", "update", "delete"]] = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
@@ -46,7 +48,7 @@ def _is_one_result(edits: pa.RecordBatch) -> bool:
 def _result(
     entry: Entry, edits: pa.RecordBatch, names: tuple[str, ...], position: Callable[[int], int], gen: int
 ) -> Result:
-    hashes = tuple(map(hash_hex, edits.column(_NEW_HASH).to_pylist()))
+    hashes = tuple(hash or "" for hash in _hashes(edits, _NEW_HASH))
     rows = tuple(_new_rows(edits, names))
     return Result(entry.tx, entry.prev, gen, position(entry.tx), rows, hashes, names)
 
@@ -59,11 +61,12 @@ class _EmissionReader:
         self._places: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
         if edits is None:
             return
-        fixed = [edits.column(n).to_pylist() for n in range(_FIXED)]
-        self._fixed = list(zip(*fixed, strict=True))
-        for place, (instance, tx, kind, *_) in enumerate(self._fixed):
+        instances, txs, self._kinds = (edits.column(n).to_pylist() for n in (_INSTANCE, _TX, _KIND))
+        for place, (instance, tx, kind) in enumerate(zip(instances, txs, self._kinds, strict=True)):
             self._places[instance, tx, kind == RESULT].append(place)
-        updates = any(old_hash for _, _, _, old_hash, *_ in self._fixed)  # a first result has no rows before
+        self._old_hashes, self._new_hashes = _hashes(edits, _OLD_HASH), _hashes(edits, _NEW_HASH)
+        self._old_indexes, self._indexes = edits.column(_OLD_INDEX).to_pylist(), edits.column(_INDEX).to_pylist()
+        updates = any(self._old_hashes)  # a first result has no rows before
         self._old = _rows(edits, _FIXED, _FIXED + len(names), names) if updates else []
         self._new = _new_rows(edits, names)
 
@@ -73,20 +76,27 @@ class _EmissionReader:
         head = (entry.tx, entry.prev, self._gen, self._position(entry.tx))
         if not whole:
             return Diff(*head, tuple(self._change(place) for place in places))
-        hashes = tuple(hash_hex(self._fixed[place][4]) for place in places)
+        hashes = tuple(self._new_hashes[place] or "" for place in places)
         return Result(*head, tuple(self._new[place] for place in places), hashes, self._names)
 
     def _change(self, place: int) -> RowChange:
-        _, _, kind, old_hash, new_hash, old_index, index = self._fixed[place]
+        old_hash, new_hash = self._old_hashes[place], self._new_hashes[place]
         return RowChange(
-            _NAMES[kind],
-            self._old[place] if old_hash else None,
-            self._new[place] if new_hash else None,
-            hash_hex(old_hash) if old_hash else None,
-            hash_hex(new_hash) if new_hash else None,
-            index,
-            old_index,
+            _NAMES[self._kinds[place]],
+            None if old_hash is None else self._old[place],
+            None if new_hash is None else self._new[place],
+            old_hash,
+            new_hash,
+            self._indexes[place],
+            self._old_indexes[place],
         )
+
+
+def _hashes(edits: pa.RecordBatch, column: int) -> list[str | None]:
+    """As `hash_hex` writes them; None for none."""
+    written = np.asarray(edits.column(column)).astype(">u8").tobytes().hex()
+    each = (written[at : at + _HEX] for at in range(0, len(written), _HEX))
+    return [None if hash == _NO_HASH else hash for hash in each]
 
 
 def _new_rows(edits: pa.RecordBatch, names: tuple[str, ...]) -> list[Fields]:

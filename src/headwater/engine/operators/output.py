@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.operators.identity_columns import Identity
-from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.arrays import Bools, Int64s, Ints, firsts
 from headwater.engine.rows.batch import Batch
 from headwater.engine.rows.delta import RENAMES, Delta
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
@@ -51,17 +51,30 @@ class Root:
     def _pairs(self, batch: Batch, renames: Renames) -> Iterator[tuple[int, int, int]]:
         """(tx, old_hash, new_hash) of rows whose identity changed."""
         identity = self._identity or ()
+        if len(identity) == 1 and not renames.get(identity[0].table or ""):
+            return  # a row of another identity is another row
         hashes = self._hashes(batch)
         lone = _both_ways(batch, np.flatnonzero(_lone(batch.tx, hashes) | _renamed(batch.tx, renames)))
         if not len(lone):
             return
-        part = batch.take(lone)
-        rows = self._lone_rows(part, hashes[lone], renames)
+        part, hashes = batch.take(lone), hashes[lone]
+        if identity and not renames:
+            agreeing = self._agreeing(part)
+            part, hashes = part.take(agreeing), hashes[agreeing]
+        rows = self._lone_rows(part, hashes, renames)
         gone = [row for row, diff in zip(rows, part.diff.tolist(), strict=True) if diff < 0]
         came = [row for row, diff in zip(rows, part.diff.tolist(), strict=True) if diff > 0]
         for kept in _preserved(len(identity)):
             gone, came, paired = _paired(gone, came, kept)
             yield from ((old.tx, old.hash, new.hash) for old, new in paired if old.hash != new.hash)
+
+    def _agreeing(self, batch: Batch) -> Ints:
+        """The rows that agree in the first or the last part of their identity with one that goes the other way. No
+        others have a counterpart."""
+        identity, found = self._identity or (), np.zeros(len(batch), np.bool_)
+        for names in {identity[0].columns, identity[-1].columns}:
+            found |= _on_both_sides(batch, hash_all(_encoded(batch.rows, self._table, names)))
+        return np.flatnonzero(found)
 
     def _hashes(self, batch: Batch) -> Uint64s:
         """What renames call the rows: the hash of the identity columns, as the log does."""
@@ -130,6 +143,16 @@ def _lone(tx: Int64s, hashes: Uint64s) -> Bools:
     placed = np.zeros(len(order), np.bool_)
     placed[order[lone]] = True
     return placed
+
+
+def _on_both_sides(batch: Batch, hash: Uint64s) -> Bools:
+    """Rows whose hash is that of some that leave and of some that come in their transaction."""
+    order = np.lexsort((hash, batch.tx))
+    first = firsts((batch.tx[order], hash[order]))
+    count, leaves = np.diff(np.append(first, len(order))), np.add.reduceat(batch.diff[order] < 0, first, dtype=np.int64)
+    found = np.zeros(len(order), np.bool_)
+    found[order] = np.repeat((leaves > 0) & (leaves < count), count)
+    return found
 
 
 def _both_ways(batch: Batch, rows: Int64s) -> Int64s:

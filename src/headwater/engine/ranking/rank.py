@@ -76,22 +76,22 @@ class Ranked:
                 self.insert(key)
             return
         self._blocks = self._blocks or [[]]
-        for key, keys in self._visited(gone):
-            place = bisect_left(keys, key)
-            assert keys[place] == key, "a row left that was never there"
-            del keys[place]
-        for key, keys in self._visited(came):
-            insort(keys, key)
+        left, entered = self._shares(gone), self._shares(came)
+        for block in {*left, *entered}:
+            self._blocks[block] = _exchanged(self._keys(block), left.get(block, []), entered.get(block, []))
         self._blocks = [part for keys in self._blocks for part in _parts(keys)]
         self._rebuild()
 
-    def _visited(self, keys: set[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Keys in order, each with the block it belongs to. A block that has lost its last key still ends there."""
-        block, last = 0, len(self._blocks) - 1
-        for key in sorted(keys):
-            while block < last and self._lasts[block] < key:
-                block += 1
-            yield key, self._keys(block)
+    def _shares(self, keys: set[bytes]) -> dict[int, list[bytes]]:
+        """Keys in order, by the block that they belong to."""
+        ordered, shares = sorted(keys), dict[int, list[bytes]]()
+        last, start = len(self._blocks) - 1, 0
+        while start < len(ordered):
+            block = min(bisect_left(self._lasts, ordered[start]), last)
+            end = len(ordered) if block == last else bisect_right(ordered, self._lasts[block], start)
+            shares[block] = ordered[start:end]
+            start = end
+        return shares
 
     def select(self, place: int) -> bytes:
         return self.slice(place, place + 1)[0]
@@ -155,6 +155,16 @@ class Ranked:
             parent = node + (node & -node)
             if parent < len(self._tree):
                 self._tree[parent] += self._tree[node]
+
+
+def _exchanged(keys: list[bytes], gone: list[bytes], came: list[bytes]) -> list[bytes]:
+    """What is in order is sorted fast."""
+    left = set(gone)
+    kept = [key for key in keys if key not in left] if left else list(keys)
+    assert len(kept) == len(keys) - len(left), "a row left that was never there"
+    kept += came
+    kept.sort()
+    return kept
 
 
 def _parts(keys: list[bytes] | Keys) -> Iterable[list[bytes] | Keys]:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Edit, block_of, result_block
+from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Edit, FewEdits, result_block
 from headwater.engine.emissions.index import Ending, Entry
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.ranking.rank import longest_rising
@@ -156,7 +156,7 @@ class Answers:
     def _put(self, template: str, edits: list[Edit], rows: Sequence[Row]) -> None:
         if edits:
             pool = _pool(rows)
-            self._outbox.add(template, block_of(edits, pool, _types(pool)))
+            self._outbox.add(template, FewEdits(edits, pool, _types(pool)))
 
     def save(self, directory: Path) -> list[str]:
         """Writes the windows that have changed since the last time; the files of all of them."""

@@ -17,24 +17,19 @@ TX, DIFF = "tx", "diff"
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table with its Arrow schemas, made once: of rows, and of rows with `tx` and `diff`."""
+    """A table with its Arrow schema, made once."""
 
     table: Table
     rows: pa.Schema
-    delta: pa.Schema
 
     @classmethod
     def of(cls, table: Table) -> TableSchema:
-        rows = table.arrow
-        return cls(table, rows, pa.schema([*rows, pa.field(TX, pa.int64()), pa.field(DIFF, pa.int8())]))
+        return cls(table, table.arrow)
 
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a delta: its columns without the last two."""
-        columns = batch.columns[:-2]
-        if batch.schema.equals(self.delta, check_metadata=True):
-            return pa.RecordBatch.from_arrays(columns, schema=self.rows)
-        plain = pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(batch.schema)[:-2]))
-        return conform(plain, self.table)
+        rows = batch.select(range(batch.num_columns - 2))
+        return rows if rows.schema.equals(self.rows, check_metadata=True) else conform(rows, self.table)
 
 
 def conform(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.rows.arrays import Int64s
+from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
 from headwater.engine.windows.row_identity import Identified, Multiset, identify_keyed, identify_multiset
@@ -35,6 +35,15 @@ class Changes:
     def __len__(self) -> int:
         return len(self.tx)
 
+    def of_rows(self) -> tuple[Int64s, Bools]:
+        """Of each row the change it is part of, −1 for none, and whether it came with it."""
+        change, came = np.full(len(self.id), ABSENT, np.int64), np.zeros(len(self.id), np.bool_)
+        for side in (self.old, self.new):
+            at = np.flatnonzero(side >= 0)
+            change[side[at]] = at
+        came[self.new[self.new >= 0]] = True
+        return change, came
+
 
 def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> Changes:
     """`multiset` counts the rows of a key-less table. With a key there is at most one − and one + of a row in a tx."""
@@ -51,10 +60,10 @@ def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> C
 
 def _pair_ids(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> tuple[Uint64s, Int64s]:
     """For each row the identity it is to be paired under, and whether a rename says so."""
+    if renames is None and found.id is found.name:
+        return found.id, np.zeros(len(tx), np.int64)
     pair_id, renamed = found.id.copy(), np.zeros(len(tx), np.int64)
     named = zip(*(column.to_pylist() for column in renames.columns), strict=True) if renames is not None else ()
-    if renames is None and found.id is found.name:
-        return pair_id, renamed
     gone: dict[tuple[int, int], list[int]] = {}
     came: dict[tuple[int, int], list[int]] = {}
     for row in _concerned(tx, found, renames).tolist():
@@ -72,10 +81,11 @@ def _pair_ids(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> 
 
 
 def _concerned(tx: Int64s, found: Identified, renames: pa.RecordBatch | None) -> Int64s:
-    """With a key and no rename in its transaction a row's identity says it all."""
+    """With a key, the identity of a row that no rename tells of says it all."""
     if found.id is not found.name or renames is None:
         return np.arange(len(tx))
-    return np.flatnonzero(np.isin(tx, renames.column(0).to_numpy()))
+    old, new = renames.column(1).to_numpy(), renames.column(2).to_numpy()
+    return np.flatnonzero(np.isin(found.name, np.concatenate((old, new))))
 
 
 def _paired(rows: pa.RecordBatch, tx: Int64s, found: Identified, pair_id: Uint64s, renamed: Int64s) -> Changes:

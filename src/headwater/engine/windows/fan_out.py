@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.arrays import Int64s
 from headwater.engine.windows.changes import ABSENT, Changes
 from headwater.engine.windows.template_program import Projection
 
 
 def spread(changes: Changes, seen: Projection, row: Int64s, group: Int64s) -> tuple[Changes, Projection]:
     """Copy `i` is row `row[i]` in group `group[i]`. The rows themselves stay behind: there are no copies of them."""
-    change, came = _changes_of(changes, len(seen.place))
+    change, came = changes.of_rows()
     order = np.lexsort((came[row], group, change[row]))
     order = order[change[row[order]] != ABSENT]
     place, number = change[row[order]], group[order]
@@ -32,16 +32,6 @@ def spread(changes: Changes, seen: Projection, row: Int64s, group: Int64s) -> tu
     nothing = changes.rows.slice(0, 0)
     copied = replace(changes, rows=nothing, id=changes.id[row], old=old, new=new, tx=changes.tx[place[first]])
     return copied, _copied(seen, row)
-
-
-def _changes_of(changes: Changes, rows: int) -> tuple[Int64s, Bools]:
-    """Of each row the change it is part of, and whether it came with it."""
-    change, came = np.full(rows, ABSENT, np.int64), np.zeros(rows, np.bool_)
-    for side in (changes.old, changes.new):
-        at = np.flatnonzero(side >= 0)
-        change[side[at]] = at
-    came[changes.new[changes.new >= 0]] = True
-    return change, came
 
 
 def _copied(seen: Projection, row: Int64s) -> Projection:

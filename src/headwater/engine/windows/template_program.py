@@ -83,6 +83,8 @@ class Program:
         projected = self._project.apply(looked)
         keys, unsorted = self._sort_keys(looked, id[places], to_sort)
         failed.update({int(places[n]): why for n, why in {**projected.failed, **unsorted}.items()})
+        if len(places) == count and not failed:
+            return Projection(places, projected.rows, keys, failed)
         place = np.full(count, -1, np.int64)
         place[places] = np.arange(len(places))
         place[list(failed)] = -1
@@ -99,13 +101,12 @@ class Program:
             [key.descending for key in order],
             [key.nulls_first for key in order],
         )
-        if to_sort and rows.num_rows > SMALL.sort_key_rows:
+        if rows.num_rows > SMALL.encoded_rows:
             keys = packed(encode_whole(evaluated.columns, *how), id)
             if keys is not None:
-                return keys, evaluated.failed
-        encoded = encode_columns(evaluated.columns, *how)
+                return keys if to_sort and rows.num_rows > SMALL.sort_key_rows else list(keys), evaluated.failed
         ends = [BEHIND + each for each in id.astype(">u8").view("V8").tolist()]
-        return list(map(add, encoded, ends)), evaluated.failed
+        return list(map(add, encode_columns(evaluated.columns, *how), ends)), evaluated.failed
 
 
 def _shown(template: Template) -> set[str]:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Block
+from headwater.engine.emissions.block import DELETE, INSERT, NOWHERE, UPDATE, Block, Edit, FewEdits
 from headwater.engine.emissions.index import Entry, Index
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.windows.changes import Changes
-from headwater.engine.windows.instance_index import InstanceIndex, RowGroups
+from headwater.engine.windows.instance_index import NOBODY, InstanceIndex, RowGroups
 from headwater.engine.windows.slot_array import Slots
-from headwater.engine.windows.template_program import Program, Projection, differ
+from headwater.engine.windows.template_program import Program, Projection, differ, looks
 from headwater.engine.windows.visibility import may_look_as_before
 from headwater.engine.windows.window import SEVERAL
 from headwater.model.size import SMALL
@@ -24,6 +24,41 @@ from headwater.model.size import SMALL
 
 def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> bool:
     """False where a transaction may leave a window as it looks: then nothing was done, and it is not for this."""
+    if len(changes) <= SMALL.linear_changes and not program.hidden:
+        _small_linear(program, changes, joined, seen, outbox)
+        return True
+    return _large_linear(program, changes, joined, seen, outbox)
+
+
+def _small_linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> None:
+    """What `_large_linear` does, change by change."""
+    places, ids = seen.place.tolist(), changes.id.tolist()
+    groups = [group if place >= 0 else NOBODY for group, place in zip(joined.number.tolist(), places, strict=True)]
+    rows = looks(seen.pool)
+    edits: list[Edit] = []
+    told: set[tuple[int, int]] = set()  # tx, and the slot of a window
+    for old, new, tx in zip(changes.old.tolist(), changes.new.tolist(), changes.tx.tolist(), strict=True):
+        left, came = groups[old] if old >= 0 else NOBODY, groups[new] if new >= 0 else NOBODY
+        if left == came:
+            if left == NOBODY or (ids[old] == ids[new] and rows[places[old]] == rows[places[new]]):
+                continue
+            sides = [(left, UPDATE, ids[old], ids[new], places[old], places[new])]
+        else:
+            gone = (left, DELETE, ids[old], 0, places[old], NOWHERE)
+            arrived = (came, INSERT, 0, ids[new], NOWHERE, places[new])
+            sides = [each for each in (gone, arrived) if each[0] != NOBODY]
+        for number, kind, old_hash, new_hash, was, now in sides:
+            group = joined.groups[number]
+            if kind != UPDATE:
+                group.size += 1 if kind == INSERT else -1
+            for window in group.windows:
+                told.add((tx, window.slot))
+                edits.append((window.instance.id, tx, kind, old_hash, new_hash, NOWHERE, NOWHERE, was, now))
+    outbox.index.extend(_entries(program.template.id, told, joined.instances.window_slots))
+    outbox.add(program.template.id, FewEdits(edits, seen.pool, program.types))
+
+
+def _large_linear(program: Program, changes: Changes, joined: RowGroups, seen: Projection, outbox: Outbox) -> bool:
     old, old_group = _side(changes.old, joined, seen)
     new, new_group = _side(changes.new, joined, seen)
     same = (old_group == new_group) & (old_group >= 0)
@@ -52,7 +87,7 @@ def linear(program: Program, changes: Changes, joined: RowGroups, seen: Projecti
     instance = slots.records["instance"][window]
     block = Block(instance, tx, kind, old_hash, new_hash, nowhere, nowhere, old, new, seen.pool, program.types)
     if len(tx) <= SMALL.entries:
-        outbox.index.extend(_entries(template, tx, window, slots))
+        outbox.index.extend(_entries(template, set(zip(tx.tolist(), window.tolist(), strict=True)), slots))
     else:
         outbox.many.append(_entered(template, tx, window, slots))
     outbox.add(template, block)
@@ -92,9 +127,9 @@ def _spread(instances: InstanceIndex, group: Int64s) -> tuple[Int64s, Int64s]:
     return slots[first[number][spread] + np.arange(len(spread)) - start], spread
 
 
-def _entries(template: str, tx: Int64s, window: Int64s, slots: Slots) -> Iterator[Entry]:
+def _entries(template: str, told: set[tuple[int, int]], slots: Slots) -> Iterator[Entry]:
     """What `_entered` tells, one by one: cheaper where there are few."""
-    for at, slot in sorted(set(zip(tx.tolist(), window.tolist(), strict=True))):
+    for at, slot in sorted(told):
         instance, seq, _, _ = slots.records[slot].item()
         slots.records[slot] = instance, at, seq, True
         yield Entry(instance, at, seq, "diff", template)

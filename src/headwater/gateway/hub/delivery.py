@@ -48,7 +48,7 @@ class Delivery:
         for subscription in self._windows.subscribers(event.instance):
             if subscription.started and news:
                 self._emit(subscription, event.tx, emission)
-            elif not subscription.started and window.state is not None:
+            elif not subscription.started and window.shows:
                 self._begin(subscription, window)
 
     # — the first emissions of a subscription
@@ -57,19 +57,23 @@ class Delivery:
         """What the window has, if it has anything yet."""
         if window.reason is not None:
             self._sessions.put(subscription.session, Due(0, _failing(subscription, window.reason)))
-        elif window.state is not None:
+        elif window.shows:
             self._begin(subscription, window)
 
     def _begin(self, subscription: Subscription, window: WindowCache) -> None:
         """What it missed, or the whole result."""
-        assert window.state is not None
         if subscription.session.behind is not None:
             return
+        try:
+            opening = window.opening(subscription.resume)
+        except Resync as gap:
+            self.resync(gap.message, window)
+            return
         subscription.started = True
-        sink, position = subscription.session.sink, window.state.position
-        for emission in window.opening(subscription.resume):
+        sink, position = subscription.session.sink, window.position
+        for emission in opening:
             self._emit(subscription, emission.seq, emission)
-        ready = Due(window.state.seq, lambda: sink.ready(subscription.id, position), True, subscription)
+        ready = Due(window.seq, lambda: sink.ready(subscription.id, position), True, subscription)
         self._sessions.put(subscription.session, ready)
 
     def _emit(self, subscription: Subscription, tx: int, emission: Emission) -> None:
@@ -81,7 +85,7 @@ class Delivery:
         """A fresh result, unless one was sent already or is on its way."""
         subscription = session.subscriptions.get(id)
         window = subscription and self._windows.find(subscription.planned.instance.id)
-        if subscription and window and not subscription.started and window.state and window.reason is None:
+        if subscription and window and not subscription.started and window.shows and window.reason is None:
             self._begin(subscription, window)
 
     # — what breaks off

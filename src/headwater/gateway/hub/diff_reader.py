@@ -127,7 +127,7 @@ class DiffReader:
         """Nothing we hold of this cell can be trusted any more; of windows nobody looks at, we forget the cell."""
         lost = self._windows.of_cell(number)
         for window in lost:
-            window.state = None
+            window.clear()
         self._delivery.resync("overflow", *lost)
 
     def _break(self, number: int, reason: str) -> None:

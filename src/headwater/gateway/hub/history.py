@@ -13,6 +13,7 @@ from headwater.model.emission import Diff, Fields, Swap
 _EMISSION_BYTES = 200
 _CHANGE_BYTES = 250
 _VALUE_BYTES = 50
+_LONG = (str, bytes)  # what takes as many more bytes as it is long
 
 
 @dataclass(slots=True, eq=False)
@@ -95,4 +96,4 @@ def weight_of(emission: Diff | Swap) -> int:
 def _weight(row: Fields | None) -> int:
     if row is None:
         return 0
-    return _VALUE_BYTES * len(row) + sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    return _VALUE_BYTES * len(row) + sum(len(value) for value in row.values() if isinstance(value, _LONG))

@@ -144,7 +144,7 @@ class Hub:
     def _is_shown(self, planned: Planned) -> bool:
         """It was asked for in this life, and has begun."""
         window = self._windows.find(planned.instance.id)
-        return window is not None and window.asked and window.state is not None
+        return window is not None and window.asked and window.shows
 
     def _joined(self, joining: Joining) -> Subscription | None:
         """The subscription, where nobody has asked for its window yet."""

@@ -39,6 +39,8 @@ _ALL = (1 << 64) - 1
 _NAN = _ALL  # above infinity in the ordered form
 _REST = b"\xff"  # more of a number follows, that neither double nor residual tells
 BEHIND = b"\x80"  # between a key and what is no value: rising or falling, the rest of a number is not mistaken for it
+_PACKED, _BITS, _DOUBLE = struct.Struct(">QH"), struct.Struct(">Q"), struct.Struct(">d")
+_EXACT_INT_MAX = 1 << 53  # a double holds every smaller one
 _RESIDUAL_MAX = (1 << 16) - 1
 _EXPONENT_BIAS = 1 << 31
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -134,8 +136,7 @@ def _scalar(raw: bytes) -> pa.Scalar:
 
 
 def hash_all(encoded: Sequence[bytes]) -> Uint64s:
-    digest = xxhash.xxh3_64_intdigest
-    return np.fromiter((digest(each) for each in encoded), dtype=np.uint64, count=len(encoded))
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), dtype=np.uint64, count=len(encoded))
 
 
 def hash_hex(hash: int) -> str:
@@ -146,17 +147,17 @@ def _number(value: int | float) -> bytes:
     """The largest double at or below the value, in an order-preserving form, and how far the value is above it."""
     double = float(value) + 0.0
     residual = 0
-    if isinstance(value, int):
+    if isinstance(value, int) and not -_EXACT_INT_MAX < value < _EXACT_INT_MAX:
         if int(double) > value:
             double = math.nextafter(double, -math.inf)
         residual = value - int(double)
-    return _NUMBER + struct.pack(">QH", _ordered(double), residual)
+    return _NUMBER + _PACKED.pack(_ordered(double), residual)
 
 
 def _ordered(double: float) -> int:
     if double != double:
         return _NAN
-    bits: int = struct.unpack(">Q", struct.pack(">d", double))[0]
+    bits: int = _BITS.unpack(_DOUBLE.pack(double))[0]
     return bits ^ _ALL if bits & _SIGN else bits | _SIGN
 
 

@@ -12,7 +12,7 @@ from headwater.engine.checkpoint_document import OtherFormat
 from headwater.engine.dataflow import Dataflow
 from headwater.engine.dataflow_state import Rows
 from headwater.engine.emissions.index import Ending, Entry
-from headwater.engine.step import blaming
+from headwater.engine.step import Blame
 from headwater.engine.windows.partition import home
 from headwater.log.record import Kind, Record, tx_of
 from headwater.model.errors import Corrupt
@@ -120,7 +120,7 @@ class ControlRecords:
             return
         if template.id in self.banned:
             return
-        with placed(self._applied), blaming(template.id):
+        with placed(self._applied), Blame(template.id):
             side = self._built(activate, template, here) if self._dataflow.needs_rows(template) else None
             if side is not None:
                 self._dataflow.adopt(template, side)
@@ -161,7 +161,7 @@ class ControlRecords:
             self._refuse(subscribe, offset)
             return
         instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
-        with placed(self._applied), blaming(instance.template):
+        with placed(self._applied), Blame(instance.template):
             subscribed = self._dataflow.subscribe(instance, tx_of(offset, 0))
         if subscribed:
             self._leases.grant(instance.id, subscribe.boot)

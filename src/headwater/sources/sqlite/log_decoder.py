@@ -3,6 +3,7 @@ connection, and gives the same answer for the same rows, wherever it starts."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from headwater.sources.sqlite.cascades import Cascades
 
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
 
+_Misfits = dict[tuple[type, ...], frozenset[int]]  # by the types of a row's values
 _TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
 
 
@@ -40,7 +42,9 @@ class LogDecoder:
     mixed: dict[int, frozenset[int]]
     garbled: dict[int, str] = field(default_factory=dict)
     _tables: dict[int, Table] = field(default_factory=dict)
-    _checked: dict[tuple[int, tuple[type, ...]], frozenset[int]] = field(default_factory=dict)
+    _checked: defaultdict[int, dict[tuple[type, ...], frozenset[int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
 
     def decode(self, rows: Iterable[LogRow], ends: Sequence[int]) -> list[Item]:
         """All rows after `position` up to the last of `ends`, which are seqs that transactions end with, ascending."""
@@ -94,12 +98,12 @@ class LogDecoder:
 
     def _misfits(self, capture: TableCapture, image: Row) -> frozenset[int]:
         """The columns whose values do not fit the type they have by now."""
-        kinds = (capture.id, tuple(map(type, image)))
-        found = self._checked.get(kinds)
+        kinds, checked = tuple(map(type, image)), self._checked[capture.id]
+        found = checked.get(kinds)
         if found is None:
-            found = self._checked[kinds] = frozenset(
+            found = checked[kinds] = frozenset(
                 place
-                for place, kind in enumerate(kinds[1])
+                for place, kind in enumerate(kinds)
                 if kind is UndecodableText or (kind in _TYPES and capture.types[place] not in (_TYPES[kind], Type.ANY))
             )
         return found and found - self.mixed.get(capture.id, frozenset())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headwater.engine.emissions.block import Edit, block_of
+from headwater.engine.emissions.block import Edit, FewEdits
 from headwater.engine.emissions.outbox import Outbox
 from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.windows.ordered.step_rows import StepRows
@@ -47,9 +47,9 @@ class EditList:
 
     def ref(self, group: WindowGroup, id: int) -> int:
         """The place of the row with this identity: in this step's rows, or among the fetched."""
-        row = self.rows.latest().get(id)
+        row = self.rows.latest_of(id)
         if row is not None:
-            return int(self.rows.seen.place[row])
+            return self.rows.place_of(row)
         self.fetched.append((self.arrangement.hash(group.bucket), id))
         return _FETCHED + len(self.fetched) - 1
 
@@ -70,7 +70,7 @@ class EditList:
             base = self.pool(program.project(self.arrangement.find(self.fetched)))
             self.edits = [(*edit[:7], _resolved(edit[7], base), _resolved(edit[8], base)) for edit in self.edits]
         pool = self._pools[0] if len(self._pools) == 1 else pa.concat_batches(self._pools)
-        outbox.add(program.template.id, block_of(self.edits, pool, program.types))
+        outbox.add(program.template.id, FewEdits(self.edits, pool, program.types))
 
 
 def _resolved(ref: int, base: int) -> int:

@@ -8,7 +8,7 @@ from this step where it has touched the row.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,29 +63,28 @@ class Replay:
     names: ReplayedHashes
     skipped: SkippedKeys
     outbox: Outbox
+    numbers: list[int] = field(init=False)  # of each row, that of its group
     closed: list[Window] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.numbers = self.joined.number.tolist()
 
     def run(self) -> list[Window]:
         silent = self.rows.silent()
-        numbers = self.joined.number.tolist()
-        for tx, changes in self._transactions():
-            touched: dict[int, list[Pair]] = {}
-            for n, old, new in changes:
-                for number, pair in _placed(n, old, new, numbers):
-                    touched.setdefault(number, []).append(pair)
-            for number, pairs in touched.items():
-                self._advance(self.joined.groups[number], tx, pairs, silent)
+        far = self._far()
+        for tx, start, stop in self._transactions(far):
+            if far is None or not self._advance_near(far, tx, start, stop, silent):
+                self._advance_all(tx, start, stop, silent)
         self.skipped.exchange_all()
         self.edits.finish(self.outbox)
         return self.closed
 
-    def _transactions(self) -> Iterator[tuple[int, list[Pair]]]:
-        """In order, without those that are skipped."""
-        rows, far = self.rows, self._far()
-        tx, old, new = rows.changes.tx.tolist(), rows.changes.old.tolist(), rows.changes.new.tolist()
+    def _transactions(self, far: FarChanges | None) -> Iterator[tuple[int, int, int]]:
+        """In order, without those that are skipped: each with its first change, and where the next one begins."""
+        rows, tx = self.rows, self.rows.changes.tx.tolist()
         while (start := rows.reached if far is None else self._skip_far(far, tx)) < len(tx):
             rows.reached = bisect_right(tx, tx[start], start)
-            yield tx[start], [(n, old[n], new[n]) for n in range(start, rows.reached)]
+            yield tx[start], start, rows.reached
 
     def _far(self) -> FarChanges | None:
         """Where a larger step is all of one group, most of it may lie behind every frame of the group."""
@@ -105,10 +104,10 @@ class Replay:
     def _skip_far(self, far: FarChanges, tx: list[int]) -> int:
         """Skips transactions that no window shows; where the next one begins."""
         rows, group = self.rows, self._only_group()
-        end = self.skipped.end(group)
-        if end is None:
+        head = self.skipped.head(group)
+        if head is None:
             return rows.reached
-        near = far.until(rows.reached, end)
+        near = far.until(rows.reached, head.end)
         start = near if near == len(tx) else bisect_left(tx, tx[near])
         if start > rows.reached:
             gone, came = (rows.keys(side[rows.reached : start]) for side in (rows.changes.old, rows.changes.new))
@@ -116,10 +115,57 @@ class Replay:
             rows.reached = start
         return start
 
+    def _advance_all(self, tx: int, start: int, stop: int, silent: list[bool]) -> None:
+        """One transaction, group by group."""
+        numbers, touched = self.numbers, dict[int, list[Pair]]()
+        for change in zip(range(start, stop), self.rows.old[start:stop], self.rows.new[start:stop], strict=True):
+            for number, pair in _placed(*change, numbers):
+                touched.setdefault(number, []).append(pair)
+        for number, pairs in touched.items():
+            group = self.joined.groups[number]
+            near = self._near(group, pairs)
+            if near is None:
+                self.skipped.exchange(group)
+            if near is None or near:
+                self._advance(group, tx, pairs if near is None else near, silent)
+
+    def _advance_near(self, far: FarChanges, tx: int, start: int, stop: int, silent: list[bool]) -> bool:
+        """One transaction of the only group: what is behind its head is not looked at. False where it must be."""
+        rows, group = self.rows, self._only_group()
+        head = self.skipped.head(group)
+        if head is None:
+            return False
+        mask = far.near(start, stop, head.end)
+        at = [start + n for n in np.flatnonzero(mask).tolist()]
+        rest = [rows.keys(side[start:stop][~mask]) for side in (rows.changes.old, rows.changes.new)]
+        near = self._near(group, [(n, rows.old[n], rows.new[n]) for n in at], *rest)
+        if near:
+            self._advance(group, tx, near, silent)
+        return near is not None
+
+    def _near(
+        self, group: WindowGroup, pairs: list[Pair], gone: Sequence[bytes] = (), came: Sequence[bytes] = ()
+    ) -> list[Pair] | None:
+        """What concerns the head of the group. The rest is skipped, with further keys that are behind it. None where
+        the whole transaction is needed: then nothing was skipped."""
+        head = self.skipped.head(group)
+        if head is None:
+            return None
+        gone, came, near, more = list(gone), list(came), list[Pair](), 0
+        for n, old, new in pairs:
+            was, now = self.rows.key(old), self.rows.key(new)
+            if was is not None and was > head.end:
+                gone.append(was)
+                was, old = None, NOWHERE
+            if now is not None and now > head.end:
+                came.append(now)
+                now, new = None, NOWHERE
+            if was is not None or now is not None:
+                near.append((n, old, new))
+                more += (now is not None) - (was is not None)
+        return near if self.skipped.takes(group, head, more, gone, came) else None
+
     def _advance(self, group: WindowGroup, tx: int, pairs: list[Pair], silent: list[bool]) -> None:
-        if self._is_unseen(group, pairs):
-            return
-        self.skipped.exchange(group)
         failing = bool(group.failed)
         self._count_failures(group, pairs)
         touch = self.rows.touch
@@ -139,16 +185,6 @@ class Replay:
                 self._ordered(window, tx, reframe(group.ranked, moved, window.frame))
             else:
                 self._unordered(window, tx, touches)
-
-    def _is_unseen(self, group: WindowGroup, pairs: list[Pair]) -> bool:
-        """Whether a transaction stays behind the end of every frame: no window shows it, and the sequence may wait."""
-        end = self.skipped.end(group)
-        if end is None:
-            return False
-        key_of = self.rows.key
-        gone = [key for _, old, _ in pairs if (key := key_of(old)) is not None]
-        came = [key for _, _, new in pairs if (key := key_of(new)) is not None]
-        return self.skipped.takes(group, end, gone, came)
 
     def _count_failures(self, group: WindowGroup, pairs: list[Pair]) -> None:
         failed, id = self.rows.seen.failed, self.rows.changes.id
@@ -204,7 +240,7 @@ class Replay:
         if old_index is None and index is None:
             return
         rows = self.rows
-        old, new = int(rows.changes.old[touch.change]), int(rows.changes.new[touch.change])
+        old, new = rows.old[touch.change], rows.new[touch.change]
         kind = UPDATE if old_index is not None and index is not None else DELETE if index is None else INSERT
         gone, came = (NOWHERE, 0), (NOWHERE, 0)
         if old_index is not None:

@@ -1,8 +1,9 @@
 """Changes of a step that stay behind the end of every frame: no window shows them, so they are only counted and sorted.
 
-`FarChanges` finds them for a whole step in columns. It compares only the first bytes of sort keys: a change whose bytes
-equal those of the end counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds
-the keys that came and went there until the sequence of their group is needed. It never sees a row.
+The `Head` of a group is what its frames show, and some keys behind it. `FarChanges` finds what is behind the head, of a
+whole step in columns. It compares only the first bytes of sort keys: a change whose bytes equal those of the head's end
+counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds the keys that came and
+went there until the sequence of their group is needed: when the head has run short. It never sees a row.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headwater.engine.rows.arrays import Bools
 from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.window import WindowGroup
@@ -22,6 +24,7 @@ from headwater.model.limits import Limits
 
 _BYTES = 16
 _PAST_ALL = b"\xff" * _BYTES
+_SPARE = 32
 _AHEAD = 64  # changes looked at first: few where the next near one is close
 
 
@@ -44,6 +47,11 @@ class FarChanges:
         old, new = (keys[np.where(rows < 0, -1, seen.place[rows])] for rows in (changes.old, changes.new))
         self._low: npt.NDArray[Any] = np.where(old < new, old, new)
 
+    def near(self, start: int, stop: int, key: bytes) -> Bools:
+        """Which of these changes are not past the key."""
+        near: Bools = self._low[start:stop] <= key[:_BYTES]
+        return near
+
     def until(self, start: int, key: bytes) -> int:
         """The first change from `start` on that is not past the key; how many there are if all are."""
         count = _AHEAD
@@ -56,33 +64,47 @@ class FarChanges:
 
 
 @dataclass(slots=True)
+class Head:
+    """The sequence of a group is right up to the key `end`, with `spare` keys more than any frame shows."""
+
+    end: bytes
+    spare: int
+
+
+@dataclass(slots=True)
 class SkippedKeys:
     """`fails`: whether the evaluation of a row of the step fails."""
 
     limits: Limits
     fails: bool
-    _ends: dict[WindowGroup, bytes | None] = field(default_factory=dict)  # the last key of the furthest frame
+    _heads: dict[WindowGroup, Head | None] = field(default_factory=dict)
     _skipped: dict[WindowGroup, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, that come
 
-    def end(self, group: WindowGroup) -> bytes | None:
-        """The last key that a window of the group shows. None where a frame is not full, or where a row fails."""
-        if group not in self._ends:
-            last = max((window.frame.end for window in group.windows), default=0) - 1
-            plain = group.ranked is not None and not group.failed and not self.fails
-            full = plain and 0 <= last < len(group.ranked or ())
-            self._ends[group] = group.ranked.select(last) if full and group.ranked is not None else None
-        return self._ends[group]
+    def head(self, group: WindowGroup) -> Head | None:
+        """None where a frame is not full, or where a row fails."""
+        if group not in self._heads:
+            self._heads[group] = self._new_head(group)
+        return self._heads[group]
 
-    def takes(self, group: WindowGroup, end: bytes, gone: list[bytes], came: list[bytes]) -> bool:
-        """Whether a transaction stays behind the end of every frame; then its keys are skipped."""
-        if (gone and min(gone) <= end) or (came and min(came) <= end):
+    def _new_head(self, group: WindowGroup) -> Head | None:
+        ranked, shown = group.ranked, max((window.frame.end for window in group.windows), default=0)
+        if ranked is None or group.failed or self.fails or not 0 < shown <= len(ranked):
+            return None
+        spare = min(_SPARE, len(ranked) - shown)
+        return Head(ranked.select(shown + spare - 1), spare)
+
+    def takes(self, group: WindowGroup, head: Head, more: int, gone: list[bytes], came: list[bytes]) -> bool:
+        """Whether the rest of a transaction, which is behind the head, may be skipped, when the head gets so many rows
+        more. False where it would run short, or where the group may outgrow its limit."""
+        if head.spare + more < 0 or group.size + more + len(came) - len(gone) > self.limits.ranked_rows_max:
             return False
-        if group.size + len(came) - len(gone) > self.limits.ranked_rows_max:
-            return False
+        head.spare += more
         self.skip(group, gone, came)
         return True
 
     def skip(self, group: WindowGroup, gone: list[bytes], came: list[bytes]) -> None:
+        if not gone and not came:
+            return
         group.size += len(came) - len(gone)
         going, coming = self._skipped.setdefault(group, (set(), set()))
         leave, enter = settled(gone, came)
@@ -92,10 +114,9 @@ class SkippedKeys:
 
     def exchange(self, group: WindowGroup) -> None:
         """Moves the skipped keys into the sequence of their group."""
-        self._ends.pop(group, None)
-        going, coming = self._skipped.pop(group, (set(), set()))
-        if group.ranked is not None:
-            group.ranked.exchange(going, coming)
+        self._heads.pop(group, None)
+        if group.ranked is not None and group in self._skipped:
+            group.ranked.exchange(*self._skipped.pop(group))
 
     def exchange_all(self) -> None:
         for group in list(self._skipped):

@@ -27,13 +27,17 @@ class StepRows:
     changes: Changes
     seen: Projection
     reached: int = 0
+    old: list[int] = field(init=False)  # of each change
+    new: list[int] = field(init=False)
     places: list[int] = field(init=False)  # of each row its place in the pool, −1 where it is not in the result
     ids: list[int] = field(init=False)
+    _by_id: _RowsById | None = None
     _latest: dict[int, int] = field(default_factory=dict)
     _remembered: int = 0  # changes that `_latest` knows
 
     def __post_init__(self) -> None:
         self.places, self.ids = self.seen.place.tolist(), self.changes.id.tolist()
+        self.old, self.new = self.changes.old.tolist(), self.changes.new.tolist()
 
     def key(self, row: int) -> bytes | None:
         """The sort key of a row that is in the result; unordered rows have an empty one."""
@@ -70,13 +74,22 @@ class StepRows:
 
     def _small_silent(self) -> list[bool]:
         """The same, row by row."""
-        pairs = [*zip(self.changes.old.tolist(), self.changes.new.tolist(), strict=True)]
+        pairs = [*zip(self.old, self.new, strict=True)]
         places = [(self.places[old] if old >= 0 else -1, self.places[new] if new >= 0 else -1) for old, new in pairs]
+        if not any(was >= 0 and now >= 0 for was, now in places):
+            return [False] * len(pairs)
         rows = looks(self.seen.pool)
         return [
             was >= 0 and now >= 0 and (self.program.veiled or self.ids[old] == self.ids[new]) and rows[was] == rows[now]
             for (old, new), (was, now) in zip(pairs, places, strict=True)
         ]
+
+    def latest_of(self, id: int) -> int | None:
+        """The same of one identity; None where the step has not touched it yet."""
+        if len(self.changes) <= SMALL.near_changes:
+            return self.latest().get(id)
+        self._by_id = self._by_id or _RowsById(self.changes)
+        return self._by_id.latest(id, self.reached)
 
     def latest(self) -> dict[int, int]:
         """By identity, the row of this step that holds after the transactions so far; −1 for a row that left."""
@@ -103,3 +116,22 @@ class StepRows:
 
     def place_of(self, row: int | None) -> int:
         return NOWHERE if row is None or row < 0 else self.places[row]
+
+
+class _RowsById:
+    """Finds a few rows of a large step by their identity."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._order = np.argsort(changes.id, kind="stable")
+        self._id = changes.id[self._order]
+        self._tx = changes.tx
+        self._change, self._came = changes.of_rows()
+
+    def latest(self, id: int, reached: int) -> int | None:
+        """That which holds after so many changes; −1 where it left, None where it is not among them."""
+        start, end = self._id.searchsorted(np.uint64(id)), self._id.searchsorted(np.uint64(id), "right")
+        rows = [row for row in self._order[start:end].tolist() if 0 <= self._change[row] < reached]
+        if not rows:
+            return None
+        last: int = max(rows, key=lambda row: (self._tx[self._change[row]], self._came[row]))
+        return last if self._came[last] else NOWHERE
