@@ -21,6 +21,11 @@ from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.activation.hydration import Progress
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
+from headwater.pipeline.by_key.door import let_through
+from headwater.pipeline.by_key.eviction import KeyEviction
+from headwater.pipeline.by_key.fetcher import KeyFetcher
+from headwater.pipeline.by_key.held_keys import HeldKeys
+from headwater.pipeline.by_key.recovered_keys import recovered_keys
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
@@ -87,6 +92,8 @@ class Pipeline:
         """The parts that work on the log, each with what it tells the others."""
         source, catalog, limits, save = self.source, self._catalog, self.limits, self._save
         self._controls = log = ControlLog(self._log)
+        self._held = held = HeldKeys()
+        held.restore(recovered_keys(self.layout) if catalog.by_key else {})
         self.capture = capture = Capture(
             source,
             self._log,
@@ -95,6 +102,7 @@ class Pipeline:
             self._on_schema,
             lambda changes, tables: self._requery.windows.changed(changes, tables),
             lambda: self._redefined(),
+            lambda transaction, tables: let_through(held, catalog.by_key, transaction, tables),
         )
         capture.tables = catalog.tables
         reached = capture.reached, capture.reached_soon
@@ -102,9 +110,12 @@ class Pipeline:
             source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
         self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
-        self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, catalog.boot)
-        self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save)
-        self._tables = CapturedTables(source, catalog, log, capture.lock, save, self._planner.forget_plans)
+        self._keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
+        self._eviction = KeyEviction(source, catalog, log, held, self._turns, limits)
+        self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, keys, catalog.boot)
+        self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
+        forget = self._planner.forget_plans
+        self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, capture.end)
         self._activator = Activator(
             source,
             catalog,
@@ -117,6 +128,8 @@ class Pipeline:
             save,
             self._keep,
             progress,
+            self.table,
+            limits.partial_rows_min,
         )
 
     def _retained(self) -> Retention:
@@ -332,6 +345,7 @@ class Pipeline:
         self._planner.forget_tables()
         if schema.after is None:
             self._catalog.forget(schema.table)
+            self._held.forget(schema.table)
             over = [
                 UnsubscribeRecord(one, schema.reason, schema.lost)
                 for one in self._requery.windows.reading(schema.table)
@@ -363,6 +377,8 @@ class Pipeline:
         if self._expires_at is not None and time.monotonic() >= self._expires_at:
             self._templates.expire()
             self._expires_at = None
+        if self._expires_at is None:
+            self._eviction.evict_idle()
         self.release()
 
     def release(self) -> None:

@@ -95,10 +95,13 @@ class Snapshots:
         self._wal, self._slot, self._positions = wal, slot, positions
         self._relations: dict[str, tuple[str, ...]] = {}  # by query: the tables it reads, as SQL names them
 
-    def of_table(self, shape: PostgresTable, rows_max: int) -> PostgresSnapshot:
-        return self._again(lambda floor: self._try_table(shape, rows_max, floor))
+    def of_table(
+        self, shape: PostgresTable, rows_max: int, condition: str = "", not_before: int = 0
+    ) -> PostgresSnapshot:
+        """Those of its rows for which a condition holds, where there is one; no older than a position."""
+        return self._again(lambda floor: self._try_table(shape, rows_max, max(floor, not_before), condition))
 
-    def _try_table(self, shape: PostgresTable, rows_max: int, floor: int) -> PostgresSnapshot | None:
+    def _try_table(self, shape: PostgresTable, rows_max: int, floor: int, condition: str) -> PostgresSnapshot | None:
         with ExitStack() as stack:
             db = stack.enter_context(self._sessions.reading(qualified(shape)))
             position = self._place(self.seen(db), floor)
@@ -113,7 +116,8 @@ class Snapshots:
             known = self._slot.row_cache.captures.get(shape.oid) if self._slot.row_cache is not None else None
             capture = known if known is not None and has_shape(known, now) else capture_of(now, position)
             position = self._positions.tell(position)
-            return PostgresSnapshot(db, stack.pop_all(), capture, qualified(now), position, rows_max)
+            relation = f"{qualified(now)} WHERE {condition}" if condition else qualified(now)
+            return PostgresSnapshot(db, stack.pop_all(), capture, relation, position, rows_max)
 
     def of_queries(self, questions: Sequence[tuple[str, Params]], cancellation: Cancellation) -> list[Answer]:
         """All of them in one transaction. Each has its share of the bytes that the answers may have."""
