@@ -378,12 +378,16 @@ class Pipeline:
             self._templates.expire()
             self._expires_at = None
         if self._expires_at is None:
-            self._eviction.evict_idle()
+            self.evict()
         self.release()
 
     def release(self) -> None:
         """Lets go of the templates that nobody has been subscribed to for long: in the log, so in all cells."""
         self._templates.release_idle(self.limits.template_idle_ms / 1000)
+
+    def evict(self) -> None:
+        """Lets go of the keys that nobody has asked for so long, of tables that are held by key."""
+        self._eviction.evict_idle()
 
     def watch_lag(self) -> None:
         """A source that keeps too much for us is freed of it: live queries begin anew, its disk does not fill."""
