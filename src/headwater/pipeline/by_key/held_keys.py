@@ -30,19 +30,18 @@ class KeysByColumns:
 
 
 class HeldKeys:
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fetched: Mapping[Place, Iterable[bytes]] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Those that were `fetched` before a restart: nobody has asked for them yet."""
         self._clock = clock
         self.lock = threading.RLock()
         self._places: dict[Place, KeysByColumns] = {}
         self._claims: dict[int, tuple[Place, bytes]] = {}
         self._filters: dict[str, tuple[Table, DemandFilter]] = {}
-
-    def restore(self, fetched: Mapping[Place, Iterable[bytes]]) -> None:
-        """After a restart: nobody has asked for them yet."""
-        with self.lock:
-            for place, keys in fetched.items():
-                self.let_in(place, keys)
-                self.note_fetched(place, keys)
+        for place, keys in (fetched or {}).items():
+            self.let_in(place, keys)
+            self.note_fetched(place, keys)
 
     def _of(self, place: Place) -> KeysByColumns:
         if place not in self._places:

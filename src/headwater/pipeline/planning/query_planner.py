@@ -17,6 +17,7 @@ from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.pipeline.planning.requery_templates import RequeryTemplates
 from headwater.pipeline.planning.strategy import (
+    Notes,
     explain_with,
     is_same,
     plan_followed,
@@ -114,9 +115,9 @@ class QueryPlanner:
         if position > self._capture.position:
             self._capture.reached(position)
 
-    def explain(self, sql: str, params: Given, analyze: bool) -> str:
+    def explain(self, sql: str, params: Given, analyze: bool, notes: Notes) -> str:
         self._declare()
-        return explain_with(self._source, self.tables(), sql, params, analyze)
+        return explain_with(self._source, self.tables(), sql, params, analyze, notes)
 
     def question(self, planned: Planned) -> Requeried:
         """What the source is asked. It went with its window, where that ended since the query was planned."""
