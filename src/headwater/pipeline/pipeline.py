@@ -129,7 +129,7 @@ class Pipeline:
             save,
             self._keep,
             progress,
-            self.table,
+            self._planner.declared,
             limits.partial_rows_min,
         )
 

@@ -59,6 +59,12 @@ class QueryPlanner:
         """As they are captured; those that are not, as the source declared them when it was last asked."""
         return {**self._declared, **self._catalog.tables}
 
+    def declared(self, name: str) -> Table | None:
+        """A table of the source, which is asked where it is not known."""
+        if name not in self.tables():
+            self._declare()
+        return self.tables().get(name)
+
     def _declare(self) -> None:
         self._declared = {table.name: table for table in self._source.tables()}
 
