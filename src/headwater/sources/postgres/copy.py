@@ -15,16 +15,17 @@ from headwater.model.value import COUNTED, Row, Type, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.tables import qualified_name, quoted, read_types
 from headwater.sources.postgres.server.connections import Connection
-from headwater.sources.postgres.server.value_types import Parse
+from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
 from headwater.sources.postgres.wire.messages import Cells
 
+FIRST_DEFINED = 16384  # the oid of the first type that somebody made
 _PARSE = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
 _PARSED = frozenset({Type.BLOB, Type.INTERVAL, Type.OTHER})  # Arrow holds them in another form than their text
 
 
 def batches(db: Connection, capture: CapturedTable, relation: str, rows_max: int) -> Iterator[Any]:
     """Record batches of the schema `table.arrow`, as the transaction of `db` sees the table."""
-    types = read_types(db)
+    types = BUILT_IN if max(capture.types, default=0) < FIRST_DEFINED else read_types(db)
     parsers = [types.parser(type) for type in capture.types]
     columns = ", ".join(map(quoted, capture.table.names))
     sql = f"COPY (SELECT {columns} FROM {relation}) TO STDOUT (FORMAT csv)"

@@ -15,21 +15,20 @@ import pyarrow as pa
 
 from headwater.model.errors import SourceError
 from headwater.model.key_demand import Demands, KeyDemand, covers, widened
+from headwater.model.schema import Table
 from headwater.model.value import Row, Value, to_array
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
-from headwater.sources.postgres.catalog.tables import PostgresTable
 from headwater.sources.postgres.decode.by_key import LargeValueMissing, RowsByKey, Said, caught_up
 from headwater.sources.postgres.decode.row_wise import RowWiseDecoder
 from headwater.sources.postgres.positions import Positions
 from headwater.sources.postgres.row_cache.row_cache import RowCache, rows_of
 from headwater.sources.postgres.slot import CaptureSlot
-from headwater.sources.postgres.snapshots import PostgresSnapshot, Snapshots
+from headwater.sources.postgres.snapshots import KeySnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
-from headwater.sources.postgres.wire.messages import Relation as WireRelation
+from headwater.sources.postgres.wire.messages import Relation
 from headwater.sources.source import FetchedRows, NotCaptured, no_rows
 
 _ATTEMPTS_MAX = 32
-_ROWS_MAX = 1 << 16
 
 
 class KeyFetch:
@@ -39,50 +38,40 @@ class KeyFetch:
         self._slot, self._snapshots, self._positions = slot, snapshots, positions
         self._turn = threading.Lock()
 
-    def fetch(self, shape: PostgresTable, demand: KeyDemand, condition: str) -> FetchedRows:
+    def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
         """Again where the stream begins anew meanwhile, or a row lacks a value that only the database has."""
         with self._turn:
             for _ in range(_ATTEMPTS_MAX):
-                found = self._attempt(shape, demand, condition)
+                found = self._attempt(table, demand, condition)
                 if found is not None:
                     return found
-        raise SourceError(
-            f"rows of table {shape.name} changed again and again while they were read", hint="subscribe again"
-        )
+        raise SourceError(f"rows of table {table} changed again and again while they were read", hint="subscribe again")
 
-    def _attempt(self, shape: PostgresTable, demand: KeyDemand, condition: str) -> FetchedRows | None:
+    def _attempt(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows | None:
         row_cache, stream = self._slot.row_cache, self._slot.stream
         if row_cache is None or stream is None:
-            raise _not_captured(shape.name)
+            raise _not_captured(table)
         with stream.moved:
-            _followed(row_cache, shape.oid, shape.name)
-            decoder, not_before = stream.decoder, stream.position
-            decoder.overheard[shape.oid] = []
+            capture, decoder, not_before = _followed(row_cache, table), stream.decoder, stream.position
+            decoder.overheard[capture.oid] = []
         try:
-            with self._snapshots.of_table(shape, _ROWS_MAX, condition, not_before) as snapshot:
-                read = list(snapshot)
+            read = self._snapshots.of_keys(capture, condition, not_before)
             with stream.moved:
                 is_same = self._slot.stream is stream and stream.decoder is decoder
-                return self._taken(row_cache, stream, snapshot, read, demand) if is_same else None
+                return self._taken(row_cache, stream, capture.table, read, demand) if read and is_same else None
         finally:
             with stream.moved:
-                decoder.overheard.pop(shape.oid, None)
+                decoder.overheard.pop(capture.oid, None)
 
     def _taken(
-        self,
-        row_cache: RowCache,
-        stream: Stream,
-        snapshot: PostgresSnapshot,
-        read: Sequence[pa.RecordBatch],
-        demand: KeyDemand,
+        self, row_cache: RowCache, stream: Stream, table: Table, read: KeySnapshot, demand: KeyDemand
     ) -> FetchedRows | None:
         """The rows where the stream stands; from there on they are followed."""
-        capture = _followed(row_cache, snapshot.capture.oid, snapshot.table.name)
-        heard = stream.decoder.overheard[capture.oid]
-        later = [said for position, said in heard if position > snapshot.position]
-        if capture.table != snapshot.table or any(isinstance(said, WireRelation) for said in later):
+        capture = _followed(row_cache, table.name)
+        later = [said for position, said in stream.decoder.overheard[capture.oid] if position > read.position]
+        if capture.table != table or any(isinstance(said, Relation) for said in later):
             return None
-        rows = pa.concat_batches([*read, *no_rows(capture.table)])
+        rows = pa.concat_batches([*read.rows, *no_rows(table)])
         if later:
             caught = _caught_up(stream.decoder, row_cache, capture, demand, rows, later)
             if caught is None:
@@ -91,7 +80,7 @@ class KeyFetch:
         assert capture.demands is not None
         wider = msgspec.structs.replace(capture, demands=widened(capture.demands, demand))
         row_cache.fetched(stream.position, wider, rows)
-        return FetchedRows(self._positions.tell(stream.position), capture.table, rows)
+        return FetchedRows(self._positions.tell(stream.position), table, rows)
 
     def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
         """Settles up to the position, so that after a restart these keys are followed from there on."""
@@ -152,8 +141,8 @@ def _named(row_cache: RowCache, table: str) -> CapturedTable | None:
     return next((one for one in row_cache.captures.values() if one.table.name == table), None)
 
 
-def _followed(row_cache: RowCache, oid: int, table: str) -> CapturedTable:
-    capture = row_cache.captures.get(oid)
+def _followed(row_cache: RowCache, table: str) -> CapturedTable:
+    capture = _named(row_cache, table)
     if capture is None or capture.demands is None:
         raise _not_captured(table)
     return capture

@@ -168,9 +168,7 @@ class PostgresSource(StatementTransactions):
         return capture.table
 
     def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
-        with self._sessions.lent() as db:
-            shape = capturable(db, table)
-        return self._keys.fetch(shape, demand, condition)
+        return self._keys.fetch(table, demand, condition)
 
     def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
         return self._keys.keep(table, demand, position)
