@@ -18,6 +18,7 @@ NAMES = (
     "load",
     "sharing",
     "demand",
+    "partial",
     "neighbours",
     "page",
     "capture",

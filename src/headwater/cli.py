@@ -16,6 +16,7 @@ N = TypeVar("N", int, float)
 _DATABASE = "sqlite:///file.db or postgresql://host/database"
 _SOURCES = f"{_DATABASE}; watch and explain take ws://host:port too"
 _PARAM = "a value for the next parameter: ? on SQLite, $1, $2, … on PostgreSQL (repeat)"
+_BY_KEY_ROWS = "a table of about so many rows is held by key while it is only asked for by key (default 1,000,000)"
 _ALLOW_HOST = "another name that clients reach this server by, such as a proxy's (repeat); default: loopback names only"
 _ALLOW_ORIGIN = (
     "web pages of this origin may connect too, such as https://app.example.org (repeat); default: our own only"
@@ -216,6 +217,7 @@ def _server_options(parser: argparse.ArgumentParser, *, source: bool) -> None:
     parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=_ALLOW_HOST)
     parser.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=_ALLOW_ORIGIN)
     parser.add_argument("--port", type=_port, default=8080, help="0 takes a free one (default 8080)")
+    parser.add_argument("--by-key-rows", type=_number, metavar="N", help=_BY_KEY_ROWS)
 
 
 def _source_options(parser: argparse.ArgumentParser) -> None:

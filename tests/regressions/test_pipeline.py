@@ -367,7 +367,7 @@ def test_a_table_whose_changes_were_lost_is_captured_again_for_who_comes_before_
     works.write("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     snapshot, refused = works.source.snapshot, list[str]()
 
-    def late(table: str, *given: int) -> Any:
+    def late(table: str, *given: Any) -> Any:
         if not refused:
             refused.append(table)
             raise NotCaptured(f"table {table!r} is not captured")

@@ -7,7 +7,7 @@ import contextlib
 import datetime as dt
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -22,6 +22,7 @@ from headwater.gateway.server import Server
 from headwater.gateway.web.app import make_app
 from headwater.gateway.web.origins import Allowed
 from headwater.gateway.web.serve import address, listen, serve
+from headwater.model.limits import DEFAULT
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.sources import must_exist, shown
 
@@ -61,6 +62,7 @@ def _opened(args: argparse.Namespace, source: str, data_dir: Path | None) -> Ser
             data_dir=data_dir,
             grid=Grid.parse(args.cells),
             epoch_s=args.epoch,
+            limits=DEFAULT if args.by_key_rows is None else replace(DEFAULT, partial_rows_min=args.by_key_rows),
         ).start()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState, Rows
 from headwater.engine.emissions.index import Ending
 from headwater.engine.expressions.kernels import WIDE
-from headwater.engine.held_rows import arrange, hold, index_key, take_over
+from headwater.engine.held_rows import arrange, hold, hold_by_key, index_key, take_over
 from headwater.engine.operators.derived import Derived
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.rows.conform import TableSchema
@@ -103,6 +103,13 @@ def activate(
     if state.owns(template):
         arrange(state, template)
     _serve(state, template, widths)
+
+
+def activate_by_key(state: DataflowState, template: Template) -> None:
+    """As `activate`, of a table that is held by key: its rows come later, key by key."""
+    hold_by_key(state, template)
+    arrange(state, template)
+    _serve(state, template, None)
 
 
 def adopt(state: DataflowState, template: Template, other: DataflowState) -> None:
@@ -204,6 +211,7 @@ def _drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending) -
     state.multisets.pop(table, None)
     state.schemas.pop(table, None)
     state.derived.pop(table, None)
+    state.by_key = {place: keys for place, keys in state.by_key.items() if place[0] != table}
     return ended
 
 
@@ -221,6 +229,7 @@ def _free(state: DataflowState, gone: Template) -> None:
         state.multisets.pop(gone.table, None)
         state.stores.pop(gone.table, None)
     for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
+        state.by_key.pop(place, None)
         index = state.arrangements.pop(place).index
         if index is not None and gone.table in state.stores:
             del state.stores[gone.table].indexes[index.key]

@@ -39,7 +39,7 @@ def save(state: DataflowState, directory: Path) -> SavedState:
     windows, answers = _save_windows(state, directory), state.answers.save(directory)
     share_files(bag for each in state.derived.values() for bag in each.bags())
     spill(runs_inside(state, directory), state.limits.state_bytes_max)
-    return saved_state(state.tables, stores, derived, counts, (windows, answers), state.active.values())
+    return saved_state(state.tables, stores, derived, counts, (windows, answers), state.active.values(), state.by_key)
 
 
 def _save_windows(state: DataflowState, directory: Path) -> list[str]:
@@ -81,6 +81,7 @@ def load(state: DataflowState, directory: Path, document: bytes) -> None:
     for name, files in saved.stores.items():
         table, limits = state.schemas[name].table, state.limits
         state.stores[name] = store_files.load(directory, files, table, state.counters, limits.run_rows_min)
+    state.by_key = {(table, columns): set(keys) for table, columns, keys in saved.by_key}
     for name, counts in saved.counts.items():
         multiset = state.multisets[name] = state.new_multiset()
         persistence.restore(multiset.tally, directory, counts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from headwater.engine.dataflow_state import ActiveTemplate
+from headwater.engine.dataflow_state import ActiveTemplate, Place
 from headwater.engine.operators.derived import SavedDerived
 from headwater.engine.state.table.store_files import StoreFiles
 from headwater.engine.windows.window import Window
@@ -18,6 +18,8 @@ from headwater.model.errors import Corrupt
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type, pack_any, unpack_any
 from headwater.plan.template import Instance
+
+SavedKeys = tuple[str, tuple[str, ...], list[bytes]]  # of a table that is held by key: table, columns, encoded keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class _CheckpointDocument(msgspec.Struct):
     templates: list[tuple[str, str, Mapping[str, int]]]
     windows: list[str]
     answers: list[str]
+    by_key: list[SavedKeys] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class SavedWindow:
 @dataclass(frozen=True, slots=True)
 class CheckpointContents:
     """A document as it was read. `counts` are the files that count the rows of tables without a key. A template is its
-    id, text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs."""
+    id, text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs.
+    `by_key` are the keys of tables that are held by key."""
 
     tables: list[Table]
     stores: dict[str, StoreFiles]
@@ -86,6 +90,7 @@ class CheckpointContents:
     templates: list[tuple[str, str, Mapping[str, int]]]
     windows: list[str]
     answers: list[str]
+    by_key: list[SavedKeys]
 
 
 def saved_state(
@@ -95,6 +100,7 @@ def saved_state(
     counts: Mapping[str, list[str]],
     changelogs: tuple[list[str], list[str]],
     active: Iterable[ActiveTemplate],
+    by_key: Mapping[Place, set[bytes]],
 ) -> SavedState:
     """`changelogs`: the files of the windows that are maintained, and of those that the source answers."""
     document = _CheckpointDocument(
@@ -104,6 +110,7 @@ def saved_state(
         dict(counts),
         [(one.template.id, one.template.sql, one.widths) for one in active],
         *changelogs,
+        [(table, columns, sorted(keys)) for (table, columns), keys in by_key.items()],
     )
     rows = [one.names for one in stores.values()]
     every = [*rows, *(one.files for one in derived.values()), *counts.values(), *changelogs]
@@ -148,6 +155,7 @@ def read_document(document: bytes) -> CheckpointContents:
         read.templates,
         read.windows,
         read.answers,
+        read.by_key,
     )
 
 

@@ -6,10 +6,12 @@ input up to t, however the input is cut into steps. It never reads a clock, open
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from headwater.engine import activation, checkpoint, demand, subscriptions
+import pyarrow as pa
+
+from headwater.engine import activation, checkpoint, demand, held_rows, subscriptions
 from headwater.engine.checkpoint_document import SavedState
 from headwater.engine.dataflow_state import DataflowState, Rows
 from headwater.engine.emissions.index import Ending
@@ -78,6 +80,20 @@ class Dataflow:
         A batch with a further column, `diff`, adds and removes rows: changes made since the others were read.
         """
         activation.activate(self._state, template, rows, widths, order)
+
+    def activate_by_key(self, template: Template) -> None:
+        """As `activate`, of a table that is held by key: its rows come with `fetch`."""
+        activation.activate_by_key(self._state, template)
+
+    def fetch(
+        self, table: str, columns: tuple[str, ...], keys: Iterable[bytes], rows: Iterable[pa.RecordBatch]
+    ) -> None:
+        """The rows of some keys, as they are now, of a table that is held by key; or more of them, or changes since."""
+        held_rows.fetch(self._state, table, columns, keys, rows)
+
+    def let_go(self, table: str, columns: tuple[str, ...], keys: Iterable[bytes]) -> None:
+        """Nobody asks for these keys any more: their rows go."""
+        held_rows.let_go(self._state, table, columns, keys)
 
     def adopt(self, template: Template, other: Dataflow) -> None:
         """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""

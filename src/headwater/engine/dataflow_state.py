@@ -58,6 +58,7 @@ class ActiveTemplate:
 class DataflowState:
     """`partition` is (q, Q): it holds only what belongs to query partition q of Q. `multisets` count the rows of tables
     without a key. `stores` hold the rows of tables and relations, each once; `arrangements` are indexes into them.
+    `by_key` are the encoded keys whose rows are held, of the arrangements of tables that are held by key.
     `served` are the active templates by the arrangement that they read. `departed` are the windows that ended and whose
     demand is still counted: the relation, and what they asked for."""
 
@@ -69,6 +70,7 @@ class DataflowState:
     multisets: dict[str, Multiset] = field(default_factory=dict)
     stores: dict[str, TableStore] = field(default_factory=dict)
     arrangements: dict[Place, Arrangement] = field(default_factory=dict)
+    by_key: dict[Place, set[bytes]] = field(default_factory=dict)
     active: dict[str, ActiveTemplate] = field(default_factory=dict)
     served: dict[Place, list[ActiveTemplate]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
@@ -113,9 +115,13 @@ class DataflowState:
         return partition_of(template, instance, count) == q
 
     def mine(self, arrangement: Arrangement, rows: pa.RecordBatch, hash: Uint64s) -> Bools | None:
-        """Which rows belong here: none with a NULL key, none of another partition. None for all."""
+        """Which rows belong here: none with a NULL key, none of another partition; of a table that is held by key, none
+        whose key is not held. None for all."""
         q, count = self.partition
         keyed = arrangement.keyed(rows)
+        held = self.by_key.get((arrangement.table.name, arrangement.keys))
+        if held is not None:
+            return np.array([each in held for each in arrangement.encode(rows) or ()], np.bool_)
         if count == 1 or not arrangement.keys:
             return keyed
         salt = np.uint64(partition_salt(arrangement.table.name, arrangement.keys))
@@ -124,6 +130,8 @@ class DataflowState:
 
     def holds_all(self, template: Template) -> bool:
         """Whether the store of a template over these rows is to hold every row, and not only those of its keys."""
+        if (template.table, template.keys) in self.by_key:
+            return False
         return self.partition[1] == 1 or not template.keys or template.relation is not None
 
     def new_multiset(self) -> Multiset:

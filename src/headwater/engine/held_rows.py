@@ -44,6 +44,36 @@ def hold(state: DataflowState, template: Template, rows: Iterable[pa.RecordBatch
         _absorb(state, store, (id, live, pa.concat_batches([part[2] for part in parts])))
 
 
+def hold_by_key(state: DataflowState, template: Template) -> None:
+    """No rows yet: those of a key come with `fetch`."""
+    state.by_key.setdefault((template.table, template.keys), set())
+    _opened(state, template, state.schemas[template.table].table)
+
+
+def fetch(
+    state: DataflowState, table: str, columns: tuple[str, ...], keys: Iterable[bytes], rows: Iterable[pa.RecordBatch]
+) -> None:
+    """The rows of some keys, as they are now, of a table that is held by key. Batches as for `hold`, of any rows of the
+    table: the others stay, or stay away. Nothing where nobody reads the table by these columns any more."""
+    held = state.by_key.get((table, columns))
+    if held is not None:
+        held.update(keys)
+        store = state.stores[table]
+        for batch in rows:
+            _absorb(state, store, _entries(store.table, None, batch))
+
+
+def let_go(state: DataflowState, table: str, columns: tuple[str, ...], keys: Iterable[bytes]) -> None:
+    """The rows of some keys go, but for those that are held by other columns, too."""
+    held = state.by_key.get((table, columns))
+    if held is not None:
+        arrangement = state.arrangements[table, columns]
+        for key in held.intersection(keys):
+            gathered = arrangement.bucket(key)
+            held.discard(key)
+            _absorb(state, arrangement.store, (gathered.id, np.ones(len(gathered.id), np.bool_), gathered.rows))
+
+
 def take_over(state: DataflowState, template: Template, theirs: TableStore) -> None:
     """The rows of a store that was made elsewhere."""
     store = state.stores.get(template.table)

@@ -41,6 +41,8 @@ class Kind(enum.IntEnum):
     DIFFS = 13
     REPORT = 14
     RELEASE = 15
+    FETCH = 16
+    UNWANT = 17
 
 
 _KINDS = {int(kind): kind for kind in Kind}

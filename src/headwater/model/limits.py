@@ -38,6 +38,9 @@ class Limits:
     explain_pairs_max: int = 1 << 22  # that EXPLAIN ANALYZE compares; it is refused
     build_ms_max: int = 60_000  # for a template built in a separate process; then the cells build it
     template_idle_ms: int = 60_000  # without a subscriber; then the cells let go of what they keep for it
+    partial_rows_min: int = 1_000_000  # of a table, about; one that is only asked for by key is then held by key
+    key_idle_ms: int = 60_000  # without a subscriber of a key of such a table; then its rows go
+    keys_max: int = 1_000_000  # of such a table; those without a subscriber go at once, the oldest first
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
     subscriptions_per_session_max: int = 20_000  # subscribe is refused

@@ -27,6 +27,7 @@ from headwater.pipeline.records.frame import decode_frame, encode_frames
 from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import Item, SchemaChange, Source
 
+Door = Callable[[Transaction, Mapping[str, Table]], Transaction]
 _WAIT_S = 0.5
 _RETRY_S = 1.0
 _log = logging.getLogger("headwater.capture")
@@ -52,11 +53,14 @@ class Capture:
         on_schema: Callable[[Schema], None],
         on_changes: Callable[[Sequence[Transaction], Mapping[str, Table]], None],
         on_redefined: Callable[[], None] = lambda: None,
+        door: Door = lambda transaction, tables: transaction,
     ) -> None:
         """`on_changes` is told of transactions just before they are readable; `on_schema` logs what it is told;
-        `on_redefined` is told of views and functions that may be others now."""
+        `on_redefined` is told of views and functions that may be others now; `door` leaves out what nobody asks for of
+        tables that are held by key."""
         self._source, self._writer, self._limits = source, log, limits
         self._on_schema, self._on_changes, self._on_redefined = on_schema, on_changes, on_redefined
+        self._door = door
         self.position = position
         self.transactions = 0
         self._unsettled = 0  # changes
@@ -158,7 +162,7 @@ class Capture:
 
     def _transactions(self, transactions: Sequence[Transaction]) -> None:
         new = [one for one in transactions if one.position > self.position]
-        fresh = [self._net(one) for one in new]
+        fresh = [self._door(self._net(one), self.tables) for one in new]
         if fresh:
             self._on_changes(fresh, self.tables)
             self._append(fresh)
@@ -189,6 +193,11 @@ class Capture:
             self._on_redefined()
         if item.position > self.position:
             self._append([Transaction(item.position, ())])
+
+    def end(self, schema: Schema) -> None:
+        """A table is captured no more. Under the lock."""
+        del self.tables[schema.table]
+        self._on_schema(schema)
 
     def _log_schema(self, change: SchemaChange) -> None:
         """What was said before, or of an older capture of a table by this name, is no news."""
@@ -232,6 +241,6 @@ def last_position(log: Path, position: int | None) -> int | None:
 def _position_of(record: Record) -> int | None:
     if record.kind is Kind.FRAME:
         return decode_frame(record.payload, tables=()).position
-    if record.kind in (Kind.ACTIVATE, Kind.ANSWER):
+    if record.kind in (Kind.ACTIVATE, Kind.ANSWER, Kind.FETCH):
         return position_of(decode_control(record))
     return None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from headwater.engine.windows.partition import partition_of
@@ -21,6 +21,12 @@ from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.activation.hydration import Progress
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
+from headwater.pipeline.by_key.door import let_through
+from headwater.pipeline.by_key.eviction import KeyEviction
+from headwater.pipeline.by_key.explanation import by_key_notes
+from headwater.pipeline.by_key.fetcher import KeyFetcher
+from headwater.pipeline.by_key.held_keys import HeldKeys
+from headwater.pipeline.by_key.recovered_keys import recovered_keys
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
@@ -28,9 +34,10 @@ from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import DirectoryLock, Layout
 from headwater.pipeline.planning.quarantine import Quarantine
 from headwater.pipeline.planning.query_planner import QueryPlanner
-from headwater.pipeline.records.control import EndEpoch, Expel, Schema, UnsubscribeRecord
+from headwater.pipeline.records.control import EndEpoch, Expel, Schema
 from headwater.pipeline.records.control_log import ControlLog
 from headwater.pipeline.recovery.open_log import open_log
+from headwater.pipeline.requery.ended_windows import ended_windows
 from headwater.pipeline.requery.requery import Requery
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runners.runner import Job, Runner
@@ -87,6 +94,7 @@ class Pipeline:
         """The parts that work on the log, each with what it tells the others."""
         source, catalog, limits, save = self.source, self._catalog, self.limits, self._save
         self._controls = log = ControlLog(self._log)
+        self._held = held = HeldKeys(recovered_keys(self.layout) if catalog.by_key else {})
         self.capture = capture = Capture(
             source,
             self._log,
@@ -95,6 +103,7 @@ class Pipeline:
             self._on_schema,
             lambda changes, tables: self._requery.windows.changed(changes, tables),
             lambda: self._redefined(),
+            partial(let_through, held, catalog.by_key),
         )
         capture.tables = catalog.tables
         reached = capture.reached, capture.reached_soon
@@ -102,9 +111,12 @@ class Pipeline:
             source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
         self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
-        self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, catalog.boot)
-        self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save)
-        self._tables = CapturedTables(source, catalog, log, capture.lock, save, self._planner.forget_plans)
+        self._keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
+        self._eviction = KeyEviction(source, catalog, log, held, self._turns, limits)
+        self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, keys, catalog.boot)
+        self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
+        forget = self._planner.forget_plans
+        self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, capture.end)
         self._activator = Activator(
             source,
             catalog,
@@ -117,6 +129,8 @@ class Pipeline:
             save,
             self._keep,
             progress,
+            self._planner.declared,
+            limits.partial_rows_min,
         )
 
     def _retained(self) -> Retention:
@@ -151,6 +165,11 @@ class Pipeline:
     def templates(self) -> int:
         """How many are active."""
         return len(self._catalog.templates)
+
+    @property
+    def questions_by_key(self) -> int:
+        """That were asked for rows of tables that are held by key."""
+        return self._keys.questions
 
     @property
     def log_offset(self) -> int:
@@ -203,13 +222,6 @@ class Pipeline:
             _log.error("could not write the end record; stopping cells: %s", error)
             return self._log.next_offset
 
-    def set_aside_diffs(self, cell: int) -> None:
-        """Diffs that do not read any more: the cell, which must not run yet, begins anew with those after its state."""
-        damaged = self.layout.diffs(cell)
-        beside = damaged.with_name(f"{damaged.name}-damaged")
-        shutil.rmtree(beside, ignore_errors=True)
-        damaged.rename(beside)
-
     # — plans
 
     def plan(self, sql: str, params: Given = ()) -> Planned:
@@ -225,7 +237,7 @@ class Pipeline:
         return self._planner.replanned(planned)
 
     def explain(self, sql: str, params: Given = (), analyze: bool = False) -> str:
-        return self._planner.explain(sql, params, analyze)
+        return self._planner.explain(sql, params, analyze, partial(by_key_notes, self._activator))
 
     def effective(self, planned: Planned) -> str:
         """What the source is asked for to see whether we are right."""
@@ -339,17 +351,11 @@ class Pipeline:
         self._planner.forget_tables()
         if schema.after is None:
             self._catalog.forget(schema.table)
-            over = [
-                UnsubscribeRecord(one, schema.reason, schema.lost)
-                for one in self._requery.windows.reading(schema.table)
-            ]
-        else:
-            if schema.retyped:
-                self._catalog.forget_relations(schema.table)
-                self._requery.windows.reshaped(schema.table)
-            reason = f"the key of table {schema.table} was changed"
-            over = [UnsubscribeRecord(one, reason, lost=True) for one in self._requery.windows.outgrown(schema.after)]
-        self._subscriptions.close(over, schema)
+            self._held.forget(schema.table)
+        elif schema.retyped:
+            self._catalog.forget_relations(schema.table)
+            self._requery.windows.reshaped(schema.table)
+        self._subscriptions.close(ended_windows(self._requery.windows, schema), schema)
         self._save()
 
     def _redefined(self) -> None:
@@ -370,11 +376,17 @@ class Pipeline:
         if self._expires_at is not None and time.monotonic() >= self._expires_at:
             self._templates.expire()
             self._expires_at = None
+        if self._expires_at is None:
+            self.evict()
         self.release()
 
     def release(self) -> None:
         """Lets go of the templates that nobody has been subscribed to for long: in the log, so in all cells."""
         self._templates.release_idle(self.limits.template_idle_ms / 1000)
+
+    def evict(self) -> None:
+        """Lets go of the keys that nobody has asked for so long, of tables that are held by key."""
+        self._eviction.evict_idle()
 
     def watch_lag(self) -> None:
         """A source that keeps too much for us is freed of it: live queries begin anew, its disk does not fill."""

@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import HeadwaterError
+from headwater.pipeline.by_key.fetcher import KeyFetcher
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import Control, SubscribeRecord, UnsubscribeRecord
 from headwater.pipeline.records.control_log import ControlLog
@@ -22,9 +23,16 @@ from headwater.plan.requery_whole import ASKED
 
 class Subscriptions:
     def __init__(
-        self, log: ControlLog, planner: QueryPlanner, asked: WatchedWindows, usage: TemplateUsage, boot: int
+        self,
+        log: ControlLog,
+        planner: QueryPlanner,
+        asked: WatchedWindows,
+        usage: TemplateUsage,
+        keys: KeyFetcher,
+        boot: int,
     ) -> None:
         self._log, self._planner, self._asked, self._usage, self._boot = log, planner, asked, usage, boot
+        self._keys = keys
         self._ending: set[int] = set()  # windows whose end is logged, or about to be
 
     def is_ending(self, instance: int) -> bool:
@@ -39,9 +47,11 @@ class Subscriptions:
         try:
             for one in planned:
                 activate(one)
+            self._keys.want(planned)
             self._log.append_many(self._record(one) for one in planned)
         except HeadwaterError:
             self._usage.end(*(one.instance.id for one in planned))
+            self._keys.held.release(one.instance.id for one in planned)
             raise
         for one in planned:
             if one.strategy in ASKED:
@@ -72,6 +82,7 @@ class Subscriptions:
         """Nobody is subscribed to them any more."""
         self._ending.difference_update(instances)
         self._usage.end(*instances)
+        self._keys.held.release(instances)
 
     def give_up(self, instance: int, reason: str) -> None:
         self.close([UnsubscribeRecord(instance, reason)])

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from headwater.pipeline.activation.keyed_lock import KeyedLock
+from headwater.pipeline.by_key.eviction import KeyEviction
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import Expel, Release, Tick
 from headwater.pipeline.records.control_log import ControlLog
@@ -28,9 +29,10 @@ class TemplateRelease:
         turns: KeyedLock,
         lock: threading.Lock,
         save: Callable[[], None],
+        keys: KeyEviction,
     ) -> None:
         self._catalog, self._log, self._usage = catalog, log, usage
-        self._turns, self._lock, self._save = turns, lock, save
+        self._turns, self._lock, self._save, self._keys = turns, lock, save, keys
 
     def expire(self) -> None:
         """Subscriptions of an earlier life that nobody took up again end, and with them what only they needed."""
@@ -48,11 +50,16 @@ class TemplateRelease:
                     self._release(idle)
 
     def _release(self, templates: Sequence[str]) -> None:
+        arranged = set(self._catalog.arranged)
         for template in templates:
             self._catalog.release(template)
         self._save()
         self._usage.forget(templates)
-        self._log.append_many(Release(template) for template in templates)
+        over = [(one.name, one.keys) for one in arranged - self._catalog.arranged if one.name in self._catalog.by_key]
+        with self._keys.held.lock:
+            gone = self._keys.released(over)
+            self._log.append_many([*gone, *(Release(template) for template in templates)])
+        self._keys.follow_rest({name for name, _ in over})
 
     def lost(self, template: Template) -> None:
         """A relation that ended in its cell is read anew when somebody asks again."""
@@ -63,5 +70,6 @@ class TemplateRelease:
     def expel(self, expel: Expel) -> None:
         """What a cell cannot get past ends there; who asks for it again, as soon as that can be read, begins anew."""
         self._catalog.expel(expel.name)
+        self._keys.held.forget(expel.name)
         self._log.append(expel)
         self._save()

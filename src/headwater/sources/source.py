@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+import pyarrow as pa
+
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
+from headwater.model.key_demand import Demands, KeyDemand
 from headwater.model.schema import Column, Table
 from headwater.model.value import Row, Value
 from headwater.plan.join_order.statistics import Statistics
@@ -87,6 +90,21 @@ class Reads:
     once: frozenset[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedRows:
+    """The rows of some keys of a table, as they were at `position`."""
+
+    position: int
+    table: Table
+    rows: pa.RecordBatch
+
+
+def no_rows(table: Table) -> list[pa.RecordBatch]:
+    """As one batch."""
+    schema = table.arrow
+    return [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)]
+
+
 class Snapshot(Protocol):
     """One table as it was at `position`, in record batches of the schema `table.arrow`. Read once, then closed."""
 
@@ -144,11 +162,25 @@ class Source(Protocol):
     def statistics(self, tables: Iterable[str]) -> Statistics:
         """What the database knows of the rows of tables, without reading them. It may be old."""
 
-    def capture(self, table: str) -> Table:
+    def capture(self, table: str, *, by_key: bool = False) -> Table:
         """From here on the table's changes are reported, also after a restart. Capturing twice is capturing once.
+        `by_key`: only those of rows that are fetched need be. What was captured by key can be captured anew in full;
+        what is reported of it until then means nothing.
 
         Raises `ChangesLost` where those since the last time are lost, until `changes` is called.
         """
+
+    def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
+        """The rows of some keys of a table that is captured by key: those for which an SQL condition holds. Every later
+        change of a row with one of these keys, before or after it, is reported; perhaps others, too."""
+
+    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
+        """All up to the position of a fetch is logged: from here on its keys are followed also after a restart. False
+        where it must be fetched again."""
+
+    def follow_only(self, table: str, demands: Demands) -> bool:
+        """Of a table that is captured by key these keys alone are asked for now. False where the changes of one of them
+        are not known: then the table is to be captured anew."""
 
     def captured(self) -> frozenset[str] | None:
         """The tables that an earlier process captured and whose changes can still be read; called after `attach`. None

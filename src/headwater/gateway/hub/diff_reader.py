@@ -83,7 +83,7 @@ class DiffReader:
                     error,
                 )
                 cell.reader.close()
-                self._pipeline.set_aside_diffs(number)
+                self._pipeline.layout.set_aside_diffs(number)
                 self._cells.reopen(number)
 
     def _recall(self, cell: CellProgress, report: Report) -> None:

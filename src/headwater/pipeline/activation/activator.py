@@ -54,7 +54,8 @@ class CaptureProgress(Protocol):
 @dataclass(slots=True, eq=False)
 class Activator:
     """`queries` is how many partitions of queries there are; `save` writes the catalog to its file; `kept` is told what
-    an activation reads, so that it is not cleared away; `choose` finds the order in which joins run."""
+    an activation reads, so that it is not cleared away; `declared` is a table as it is now; `choose` finds the order in
+    which joins run."""
 
     source: Source
     catalog: Catalog
@@ -67,17 +68,36 @@ class Activator:
     save: Callable[[], None]
     kept: Callable[[int, int, Iterable[str]], None]
     progress: Progress
+    declared: Callable[[str], Table | None]
+    by_key_rows_min: int
     choose: Callable[[Relation, Profiler], JoinOrder | None] = chosen
 
     def activate(self, planned: Planned) -> None:
         """By whoever has the turn of its table: captures its tables, has the source prepare its query, reads its rows,
         logs it."""
         template = planned.template
-        tables = [self.tables.captured(table) for table in sorted(template.tables)]
+        by_key = self.held_by_key(template)
+        tables = [self.tables.captured(table, by_key=by_key) for table in sorted(template.tables)]
         self.source.prepare(effective_sql(template, planned.instance))
+        if by_key:
+            held = tuple(Hydration(table, by_key=True) for table in tables)
+            self._activated(template, Activate(template.id, template.sql, held))
+            return
         since = self.log.next_offset
         self.turns.reads(template.table, since)
         self._activated(template, self._hydrated(template, tables, since))
+
+    def held_by_key(self, template: Template) -> bool:
+        """Whether only the rows that its subscribers ask for are held of its table, which is large."""
+        name = template.table
+        if self.queries > 1 or template.relation is not None or not template.keys or name in self.catalog.whole:
+            return False
+        if name in self.catalog.tables:
+            return name in self.catalog.by_key
+        declared = self.declared(name)
+        if declared is None or not declared.key:
+            return False
+        return (self.source.rows_about(name) or 0) >= self.by_key_rows_min
 
     def _activated(self, template: Template, activate: Activate) -> None:
         """Logs the activation, once all that its rows hold is logged: what comes after it is not in them.
@@ -97,7 +117,8 @@ class Activator:
         with self.capture.lock:
             if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
                 fits = still_fits(template, self.catalog.tables)
-            if not fits:
+            by_key = any(one.by_key for one in activate.tables)
+            if not fits or by_key == self.catalog.by_key.isdisjoint(template.tables):
                 raise Outdated(
                     f"columns changed while the rows were read: {', '.join(sorted(template.tables))}",
                     hint="subscribe again",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
 from headwater.pipeline.activation.keyed_lock import KeyedLock
+from headwater.pipeline.by_key.held_keys import HeldKeys
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import CaptureRecord, Schema
 from headwater.pipeline.records.control_log import ControlLog
@@ -16,7 +17,8 @@ from headwater.sources.source import ChangesLost, Source
 
 class CapturedTables:
     """`lock` is the capture's: a table is registered between two batches of changes. `save` writes the catalog to its
-    file; `on_new` is told of a table just before it is logged."""
+    file; `on_new` is told of a table just before it is logged. `held` are the keys of tables that are held by key;
+    `end` logs the end of a table."""
 
     def __init__(
         self,
@@ -26,19 +28,32 @@ class CapturedTables:
         lock: threading.Lock,
         save: Callable[[], None],
         on_new: Callable[[], None],
+        held: HeldKeys,
+        end: Callable[[Schema], None],
     ) -> None:
         self._source, self._catalog, self._log, self._lock = source, catalog, log, lock
-        self._save, self._on_new = save, on_new
+        self._save, self._on_new, self._held, self._end = save, on_new, held, end
         self._turns = KeyedLock()
 
-    def captured(self, name: str) -> Table:
+    def captured(self, name: str, *, by_key: bool = False) -> Table:
+        """Where it was held by key until now, and all of its rows are needed, what reads it begins anew."""
         with self._turns.of(name):
-            return self._catalog.tables.get(name) or self._newly_captured(name)
+            if name in self._catalog.by_key and not by_key:
+                self._make_whole(name)
+            return self._catalog.tables.get(name) or self._newly_captured(name, by_key)
 
-    def _newly_captured(self, name: str) -> Table:
-        table = self._source.capture(name)
+    def _make_whole(self, name: str) -> None:
+        with self._lock:
+            self._catalog.whole.add(name)
+            reason = f"a query needs all rows of table {name}, of which only some were held"
+            self._end(Schema(name, None, reason, lost=True))
+
+    def _newly_captured(self, name: str, by_key: bool) -> Table:
+        table = self._source.capture(name, by_key=by_key)
         with self._lock:
             self._catalog.tables[name] = table
+            if by_key:
+                self._catalog.by_key.add(name)
             self._on_new()
             self._log.append(CaptureRecord(table))
         self._save()
@@ -48,7 +63,14 @@ class CapturedTables:
         """All of them, after a start. One that went away while we were down ends as if it had gone before our eyes."""
         for name in list(self._catalog.tables):
             try:
-                self._source.capture(name)
+                self._source.capture(name, by_key=name in self._catalog.by_key)
+                self._follow_keys(name)
             except SourceError as error:
                 self._log.append(Schema(name, None, error.message, lost=isinstance(error, ChangesLost)))
                 self._catalog.forget(name)
+                self._held.forget(name)
+
+    def _follow_keys(self, name: str) -> None:
+        """Those that the cells hold."""
+        if name in self._catalog.by_key and not self._source.follow_only(name, self._held.demands(name)):
+            raise ChangesLost(f"changes of rows of table {name} that were held by key are lost", hint="subscribe again")

@@ -23,7 +23,7 @@ from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
 from headwater.pipeline.data_dir.layout import Layout
-from headwater.pipeline.records.control import Activate, Hydration
+from headwater.pipeline.records.control import Activate, FetchRecord, Hydration
 from headwater.pipeline.records.frame import decode_frame
 from headwater.runtime.switch_interval import yielding
 from headwater.sources.source import Snapshot, Source
@@ -86,6 +86,13 @@ def check_rows(directory: Path, hydration: Hydration) -> None:
                 f"the hydration file {file} is missing or damaged",
                 hint="start with a fresh data directory",
             )
+
+
+def fetched_rows(fetched: FetchRecord, table: Table) -> Iterator[pa.RecordBatch]:
+    """In the table's present schema."""
+    with pa.ipc.open_stream(pa.py_buffer(fetched.rows)) as reader:
+        for batch in reader:
+            yield conform(batch, table)
 
 
 def rows_at(

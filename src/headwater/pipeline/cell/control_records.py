@@ -17,7 +17,7 @@ from headwater.engine.windows.partition import home
 from headwater.log.record import Kind, Record, tx_of
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
-from headwater.pipeline.activation.hydration import rows_at
+from headwater.pipeline.activation.hydration import fetched_rows, logged_since, rows_at
 from headwater.pipeline.activation.offline_build import OfflineBuild, taken_over
 from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.expulsion import placed
@@ -29,11 +29,14 @@ from headwater.pipeline.records.control import (
     CaptureRecord,
     EndEpoch,
     Expel,
+    FetchRecord,
+    Hydration,
     Release,
     Schema,
     SubscribeRecord,
     Tick,
     UnsubscribeRecord,
+    Unwant,
     decode_control,
 )
 from headwater.plan.planner import logged_template
@@ -86,18 +89,25 @@ class ControlRecords:
             case AnswerRecord(instance, position, rows, parts, renamed):
                 self._positions.answer(record.offset, position)
                 self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts, renamed)
+            case FetchRecord() | Unwant() as keys:
+                self._hold_keys(keys, record.offset)
             case Schema() as schema:
                 self._reshape(schema, tx_of(record.offset, 0))
+            case Tick() | Release() | EndEpoch() | Expel() as end:
+                self._let_go(end, tx_of(record.offset, 0))
+            case never:
+                assert_never(never)
+
+    def _let_go(self, end: Tick | Release | EndEpoch | Expel, tx: int) -> None:
+        match end:
             case Tick(boot):
-                self._expire(boot, tx_of(record.offset, 0))
+                self._expire(boot, tx)
             case Release(template):
-                self._release(template, tx_of(record.offset, 0))
+                self._release(template, tx)
             case EndEpoch(boot):
                 self.ended_boot = boot
             case Expel():
                 pass  # read when the cell was made: it counts at an earlier record
-            case never:
-                assert_never(never)
 
     def _define(self, table: Table) -> None:
         if table.name not in self._dataflow.tables:
@@ -120,12 +130,31 @@ class ControlRecords:
             return
         if template.id in self.banned:
             return
+        if any(hydration.by_key for hydration in activate.tables):
+            self._dataflow.activate_by_key(template)
+            return
         with placed(self._applied), Blame(template.id):
             side = self._built(activate, template, here) if self._dataflow.needs_rows(template) else None
             if side is not None:
                 self._dataflow.adopt(template, side)
             else:
                 self._dataflow.activate(template, self._rows(activate, template, here), order=activate.order)
+
+    def _hold_keys(self, keys: FetchRecord | Unwant, here: int) -> None:
+        """Of a table that is held by key, some keys come or go."""
+        if isinstance(keys, Unwant):
+            self._dataflow.let_go(keys.table, keys.columns, keys.keys)
+        elif (table := self._dataflow.tables.get(keys.table.name)) is not None:
+            self._fetch(keys, table, here)
+
+    def _fetch(self, fetched: FetchRecord, table: Table, here: int) -> None:
+        """What was logged of the table since its rows were read, all of it, brings them to this record."""
+        with placed(self._applied), blaming(table.name):
+            rows = [*fetched_rows(fetched, table)]
+            if fetched.last:
+                read = Hydration(table, position=fetched.position, since=fetched.since)
+                rows += logged_since(self._config.layout.log, table, read, here)
+            self._dataflow.fetch(table.name, fetched.columns, fetched.keys, rows)
 
     def _rows(self, activate: Activate, template: Template, here: int) -> Rows | None:
         if not self._dataflow.needs_rows(template):

@@ -38,7 +38,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Catalog(msgspec.Struct):
-    """`gen` tells the logs of two data directories of one source apart: it grows with time."""
+    """`gen` tells the logs of two data directories of one source apart: it grows with time. `by_key` are the captured
+    tables that are held by key, `whole` those that were so until a query needed all of their rows."""
 
     source: str
     cells: int
@@ -48,9 +49,12 @@ class Catalog(msgspec.Struct):
     tables: dict[str, Table] = msgspec.field(default_factory=dict)
     templates: dict[str, Known] = msgspec.field(default_factory=dict)
     arranged: set[Arranged] = msgspec.field(default_factory=set)
+    by_key: set[str] = msgspec.field(default_factory=set)
+    whole: set[str] = msgspec.field(default_factory=set)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
+        self.by_key.discard(table)
         for name in {known.table for known in self.templates.values() if table in known.tables}:
             self.forget_relation(name)
 

@@ -72,6 +72,13 @@ class Layout:
         """For its owner alone, also where an earlier version made it."""
         tighten(self.root, _OURS)
 
+    def set_aside_diffs(self, cell: int) -> None:
+        """Diffs that do not read any more: the cell, which must not run yet, begins anew with those after its state."""
+        damaged = self.diffs(cell)
+        beside = damaged.with_name(f"{damaged.name}-damaged")
+        shutil.rmtree(beside, ignore_errors=True)
+        damaged.rename(beside)
+
     def clear(self) -> None:
         """As it was before the first start, but for its lock, its mark and what is not ours."""
         self.catalog.unlink(missing_ok=True)

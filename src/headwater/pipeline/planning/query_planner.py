@@ -17,6 +17,7 @@ from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.pipeline.planning.requery_templates import RequeryTemplates
 from headwater.pipeline.planning.strategy import (
+    Notes,
     explain_with,
     is_same,
     plan_followed,
@@ -57,6 +58,12 @@ class QueryPlanner:
     def tables(self) -> dict[str, Table]:
         """As they are captured; those that are not, as the source declared them when it was last asked."""
         return {**self._declared, **self._catalog.tables}
+
+    def declared(self, name: str) -> Table | None:
+        """A table of the source, which is asked where it is not known."""
+        if name not in self.tables():
+            self._declare()
+        return self.tables().get(name)
 
     def _declare(self) -> None:
         self._declared = {table.name: table for table in self._source.tables()}
@@ -114,9 +121,9 @@ class QueryPlanner:
         if position > self._capture.position:
             self._capture.reached(position)
 
-    def explain(self, sql: str, params: Given, analyze: bool) -> str:
+    def explain(self, sql: str, params: Given, analyze: bool, notes: Notes) -> str:
         self._declare()
-        return explain_with(self._source, self.tables(), sql, params, analyze)
+        return explain_with(self._source, self.tables(), sql, params, analyze, notes)
 
     def question(self, planned: Planned) -> Requeried:
         """What the source is asked. It went with its window, where that ended since the query was planned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from headwater.dialects.registry import DIALECTS
 from headwater.engine.requeried.keyed_rows import keys_of
@@ -25,6 +25,7 @@ from headwater.sources.source import Reads, Source
 from headwater.sql.outline.tokens import NoOutline
 from headwater.sql.syntax.parameters import Given
 
+Notes = Callable[[Template], Iterable[str]]  # of a template, for EXPLAIN
 _log = logging.getLogger("headwater.plan")
 
 
@@ -146,8 +147,16 @@ def _reads(source: Source, sql: str, params: Given, refusal: SqlError) -> Reads:
         raise refusal from None
 
 
-def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given, analyze: bool = False) -> str:
-    """With `analyze` the query is run once, and what that took stands beside each operator."""
+def explain_with(
+    source: Source,
+    tables: Mapping[str, Table],
+    sql: str,
+    params: Given,
+    analyze: bool = False,
+    notes: Notes = lambda template: (),
+) -> str:
+    """With `analyze` the query is run once, and what that took stands beside each operator. `notes` are more
+    of them."""
     planned, _ = plan_with(source, tables, sql, params)
     if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
@@ -155,7 +164,8 @@ def explain_with(source: Source, tables: Mapping[str, Table], sql: str, params: 
         actuals, order = measure(source, tables, planned)
     else:
         actuals, order = None, _expected_order(source, planned.template)
-    return explain(planned, tables.get(planned.template.table), source.notes(), actuals, order)
+    every = [*notes(planned.template), *source.notes()]
+    return explain(planned, tables.get(planned.template.table), every, actuals, order)
 
 
 def _expected_order(source: Source, template: Template) -> JoinOrder | None:

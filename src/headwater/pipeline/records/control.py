@@ -30,6 +30,7 @@ class Hydration(msgspec.Struct, frozen=True):
     position: int = 0
     since: int = 0
     rows: int = 0
+    by_key: bool = False  # none of its rows yet: see FetchRecord
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -114,6 +115,28 @@ class AnswerRecord(msgspec.Struct, frozen=True):
     renamed: tuple[tuple[tuple[int, ...], dict[bytes, bytes]], ...] = ()
 
 
+class FetchRecord(msgspec.Struct, frozen=True):
+    """Of a table that is held by key: the rows whose `columns` have one of these encoded values, as Arrow, as they were
+    at source position `position`. From the `last` of several such records on, cells hold them, with the changes past
+    that position which were logged from offset `since` on."""
+
+    table: Table
+    columns: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    rows: bytes
+    position: int
+    since: int
+    last: bool = True
+
+
+class Unwant(msgspec.Struct, frozen=True):
+    """Of a table that is held by key, nobody asks for these keys any more: cells let go of their rows."""
+
+    table: str
+    columns: tuple[str, ...]
+    keys: tuple[bytes, ...]
+
+
 class Schema(msgspec.Struct, frozen=True):
     """The table's new schema; none when its subscriptions end, with the reason."""
 
@@ -159,6 +182,8 @@ Control = (
     | SubscribeRecord
     | UnsubscribeRecord
     | AnswerRecord
+    | FetchRecord
+    | Unwant
     | Schema
     | Tick
     | Release
@@ -176,6 +201,8 @@ _BY_KIND: dict[Kind, type[Any]] = {
     Kind.RELEASE: Release,
     Kind.END_EPOCH: EndEpoch,
     Kind.DECISION: Expel,
+    Kind.FETCH: FetchRecord,
+    Kind.UNWANT: Unwant,
 }
 _KINDS = {type: kind for kind, type in _BY_KIND.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(type, ext_hook=stored) for kind, type in _BY_KIND.items()}
@@ -212,4 +239,4 @@ def decode_control(record: Record) -> Control:
 
 def position_of(control: Control) -> int | None:
     """The source position that the log had reached when this was logged, where the record tells."""
-    return control.position if isinstance(control, Activate | AnswerRecord) else None
+    return control.position if isinstance(control, Activate | AnswerRecord | FetchRecord) else None

@@ -11,19 +11,21 @@ import pyarrow as pa
 import pyarrow.csv as csv
 
 from headwater.model.schema import Table
-from headwater.model.value import COUNTED, Type, to_array
+from headwater.model.value import COUNTED, Row, Type, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import CapturedTable
-from headwater.sources.postgres.catalog.tables import quoted, read_types
+from headwater.sources.postgres.catalog.tables import qualified_name, quoted, read_types
 from headwater.sources.postgres.server.connections import Connection
-from headwater.sources.postgres.server.value_types import Parse
+from headwater.sources.postgres.server.value_types import BUILT_IN, Parse
+from headwater.sources.postgres.wire.messages import Cells
 
+FIRST_DEFINED = 16384  # the oid of the first type that somebody made
 _PARSE = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
 _PARSED = frozenset({Type.BLOB, Type.INTERVAL, Type.OTHER})  # Arrow holds them in another form than their text
 
 
 def batches(db: Connection, capture: CapturedTable, relation: str, rows_max: int) -> Iterator[Any]:
     """Record batches of the schema `table.arrow`, as the transaction of `db` sees the table."""
-    types = read_types(db)
+    types = BUILT_IN if max(capture.types, default=0) < FIRST_DEFINED else read_types(db)
     parsers = [types.parser(type) for type in capture.types]
     columns = ", ".join(map(quoted, capture.table.names))
     sql = f"COPY (SELECT {columns} FROM {relation}) TO STDOUT (FORMAT csv)"
@@ -36,6 +38,24 @@ def batches(db: Connection, capture: CapturedTable, relation: str, rows_max: int
                 rows.clear()
     if rows:
         yield _batch(rows, capture.table, parsers)
+
+
+def row_of(db: Connection, capture: CapturedTable, named: Cells, xid: int) -> Row | None:
+    """The row of a table that these cells name, as the transaction `xid` left it; None where another has changed it."""
+    names = [quoted(capture.table.names[place]) for place in capture.identity]
+    texts = [cell.decode() if isinstance(cell, bytes) else "" for cell in named]
+    is_named = " AND ".join(f"{name} = {_literal(text)}" for name, text in zip(names, texts, strict=True))
+    relation = f"{qualified_name(capture.table.name)} WHERE {is_named} AND xmin::text = '{xid}'"
+    found = list(batches(db, capture, relation, 2))
+    if not found:
+        return None
+    columns = zip(found[0].columns, capture.table.columns, strict=True)
+    return tuple(from_array(array, column.type)[0] for array, column in columns)
+
+
+def _literal(text: str) -> str:
+    """Of no type yet: the column that it is compared with gives it its own."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _batch(rows: list[Any], table: Table, parsers: Sequence[Parse]) -> Any:

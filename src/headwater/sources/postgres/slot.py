@@ -9,14 +9,18 @@ from pathlib import Path
 
 from headwater.fs.permissions import make_directory
 from headwater.model.errors import SourceError
+from headwater.model.value import Row
 from headwater.sources.postgres.catalog import publication as publishing
+from headwater.sources.postgres.catalog.captured_table import CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import announce
 from headwater.sources.postgres.catalog.tables import PostgresTable, read_shapes, read_types
+from headwater.sources.postgres.copy import row_of
 from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.blocking_transactions import Patience, blocked, deadline
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.server.value_types import Types
 from headwater.sources.postgres.stream import Slot, Stream
+from headwater.sources.postgres.wire.messages import Cells
 from headwater.sources.postgres.wire.replication import temporary_slot
 from headwater.sources.source import ChangesLost, Item
 
@@ -90,13 +94,18 @@ class CaptureSlot:
         self._discard()
 
     def _open(self, row_cache: RowCache, since: int, link: Connection | None = None) -> None:
-        self.stream = Stream(self._sessions, Slot(self.name, since), row_cache, self._look, link)
+        slot = Slot(self.name, since)
+        self.stream = Stream(self._sessions, slot, row_cache, self._look, self._reread, link)
         with self.idle:
             self.idle.notify_all()
 
     def _look(self, oid: int) -> tuple[PostgresTable | None, Types]:
         with self._sessions.lent() as db:
             return read_shapes(db, [oid]).get(oid), read_types(db)
+
+    def _reread(self, capture: CapturedTable, named: Cells, xid: int) -> Row | None:
+        with self._sessions.lent() as db:
+            return row_of(db, capture, named, xid)
 
     def publish(self, shape: PostgresTable) -> None:
         """Returns when every later change of the table will be told: no transaction writes to it that began before."""

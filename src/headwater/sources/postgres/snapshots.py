@@ -15,7 +15,14 @@ from headwater.model.schema import Table
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.postgres.catalog.captured_table import CapturedTable, capture_of, has_shape
 from headwater.sources.postgres.catalog.dependencies import relations_of
-from headwater.sources.postgres.catalog.tables import PostgresTable, qualified, read_shapes, read_types, refuse_secured
+from headwater.sources.postgres.catalog.tables import (
+    PostgresTable,
+    qualified,
+    qualified_name,
+    read_shapes,
+    read_types,
+    refuse_secured,
+)
 from headwater.sources.postgres.copy import batches
 from headwater.sources.postgres.positions import PLACE_S, Positions
 from headwater.sources.postgres.server.connections import (
@@ -39,6 +46,13 @@ _REWRITTEN = """
 SELECT oid FROM pg_class
 WHERE oid = ANY (%s::int8[]) AND relkind = 'r' AND relfilenode IS DISTINCT FROM pg_relation_filenode(oid)
 """
+_LOOK = """
+SELECT c.oid::int8, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated,
+       a.attisdropped), ';' ORDER BY a.attnum))
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.oid = to_regclass(%s) AND a.attnum > 0 GROUP BY c.oid, c.relkind
+"""
+_KEY_ROWS_MAX = 1 << 16
 T = TypeVar("T")
 
 
@@ -85,6 +99,15 @@ class PostgresSnapshot:
         self._stack.close()
 
 
+@dataclass(frozen=True, slots=True)
+class KeySnapshot:
+    """Rows of some keys at a position."""
+
+    position: int
+    rows: tuple[Any, ...]
+    fits: bool
+
+
 class Snapshots:
     """Takes them, from any thread. `questions` are sessions that may only read."""
 
@@ -93,10 +116,41 @@ class Snapshots:
     ) -> None:
         self._sessions, self._questions = sessions, questions
         self._wal, self._slot, self._positions = wal, slot, positions
+        self._looks: dict[int, tuple[Table, str]] = {}
         self._relations: dict[str, tuple[str, ...]] = {}  # by query: the tables it reads, as SQL names them
 
     def of_table(self, shape: PostgresTable, rows_max: int) -> PostgresSnapshot:
         return self._again(lambda floor: self._try_table(shape, rows_max, floor))
+
+    def of_keys(self, capture: CapturedTable, condition: str, not_before: int) -> KeySnapshot | None:
+        """Those rows of a captured table for which a condition holds, no older than a position. None where the table
+        does not have the shape any more that it was captured in."""
+        read = self._again(lambda floor: self._try_keys(capture, condition, max(floor, not_before)))
+        return read if read.fits else None
+
+    def _try_keys(self, capture: CapturedTable, condition: str, floor: int) -> KeySnapshot | None:
+        relation = qualified_name(capture.table.name)
+        with self._sessions.reading(relation) as db:
+            position = self._place(self.seen(db), floor)
+            if position is None:
+                return None
+            if not self._fits(db, capture, relation):
+                return KeySnapshot(position, (), fits=False)
+            with speaking():
+                found = batches(db, capture, f"{relation} WHERE {condition}", _KEY_ROWS_MAX)
+                return KeySnapshot(position, tuple(found), fits=True)
+
+    def _fits(self, db: Connection, capture: CapturedTable, relation: str) -> bool:
+        """By a look at the catalog that was found to mean the same shape before, or by reading all of it."""
+        row = db.execute(_LOOK, (relation,)).fetchone()
+        look = str(row)
+        if self._looks.get(capture.oid) == (capture.table, look):
+            return True
+        now = read_shapes(db, [capture.oid]).get(capture.oid)
+        fits = now is not None and now.name == capture.table.name and has_shape(capture, now)
+        if fits:
+            self._looks[capture.oid] = capture.table, look
+        return fits
 
     def _try_table(self, shape: PostgresTable, rows_max: int, floor: int) -> PostgresSnapshot | None:
         with ExitStack() as stack:

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from headwater.model.errors import SourceError
+from headwater.model.key_demand import Demands, KeyDemand
 from headwater.model.schema import Table
 from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import QUESTION_S_MAX, Cancellation
@@ -30,6 +33,7 @@ from headwater.sources.postgres.catalog.tables import (
 )
 from headwater.sources.postgres.changes import ChangeReader
 from headwater.sources.postgres.ddl_poll import DdlPoll
+from headwater.sources.postgres.key_fetch import KeyFetch
 from headwater.sources.postgres.positions import Positions
 from headwater.sources.postgres.row_cache.row_cache import RowCache
 from headwater.sources.postgres.server.connections import Sessions, told
@@ -39,7 +43,7 @@ from headwater.sources.postgres.slot import CaptureSlot
 from headwater.sources.postgres.snapshots import PostgresSnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.writes import PostgresWrites
-from headwater.sources.source import Answer, Item, Moment, NotCaptured, Params, Reads
+from headwater.sources.source import Answer, FetchedRows, Item, Moment, NotCaptured, Params, Reads
 from headwater.sources.writes import StatementTransactions
 
 _ABOUT = """
@@ -76,6 +80,7 @@ class PostgresSource(StatementTransactions):
         self._changes = ChangeReader(
             self._wal, self._slot, self._ddl_poll, self._positions, self._snapshots.forget_relations
         )
+        self._keys = KeyFetch(self._slot, self._snapshots, self._positions)
         self._in_transaction = threading.local()
 
     # Tables
@@ -99,35 +104,40 @@ class PostgresSource(StatementTransactions):
             found = {table: table_statistics(db, capturable(db, table)) for table in tables}
         return {table: each for table, each in found.items() if each is not None}
 
-    def capture(self, table: str) -> Table:
+    def capture(self, table: str, *, by_key: bool = False) -> Table:
         """Begun anew where changes are read again, or the slot is lost, while transactions of others are waited for."""
         found = None
         while found is None:
             with self._slot.capturing:
-                shape, row_cache, stream = self._begun(table)
+                shape, row_cache, stream = self._begun(table, by_key)
                 known = row_cache.captures.get(shape.oid)
-            found = known.table if known is not None else self._followed(shape, row_cache, stream)
+            found = known.table if known is not None else self._followed(shape, row_cache, stream, by_key)
         return found
 
-    def _begun(self, table: str) -> tuple[PostgresTable, RowCache, Stream]:
-        """What is said of the table waits from here on, unless it is captured already."""
+    def _begun(self, table: str, by_key: bool) -> tuple[PostgresTable, RowCache, Stream]:
+        """What is said of the table waits from here on, unless it is captured already. What is captured by key is
+        captured anew where all rows are asked for."""
         with self._sessions.lent() as db:
             shape = capturable(db, table)
         self._slot.refuse_lost(table)
         row_cache, stream = self._slot.streaming(temporary=self.ephemeral)
+        known = row_cache.captures.get(shape.oid)
+        if known is not None and (known.demands is not None) != by_key:
+            with stream.moved:
+                row_cache.drop(stream.position + 1, shape.oid)
         if shape.oid not in row_cache.captures:
             _refuse_replaced(table, row_cache, stream)
             with stream.moved:
                 stream.decoder.begin(shape.oid)
         return shape, row_cache, stream
 
-    def _followed(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table | None:
+    def _followed(self, shape: PostgresTable, row_cache: RowCache, stream: Stream, by_key: bool) -> Table | None:
         """None where it is to begin anew. Others capture their tables while transactions are waited for."""
         try:
             self._slot.publish(shape)
             with self._slot.capturing:
                 is_told = self._slot.stream is stream and shape.oid in stream.decoder.waiting
-                return self._captured(shape, row_cache, stream) if is_told else None
+                return self._captured(shape, row_cache, stream, by_key) if is_told else None
         finally:
             self._end_waiting(shape, row_cache, stream)
 
@@ -139,13 +149,14 @@ class PostgresSource(StatementTransactions):
             if is_unused and self._slot.stream is stream:
                 self._slot.give_back(stream)
 
-    def _captured(self, shape: PostgresTable, row_cache: RowCache, stream: Stream) -> Table:
-        """Read when every change of it is told: what comes later than its rows, the stream tells."""
+    def _captured(self, shape: PostgresTable, row_cache: RowCache, stream: Stream, by_key: bool) -> Table:
+        """Read when every change of it is told: what comes later than its rows, the stream tells. By key, nothing is
+        read yet."""
         with self._snapshots.of_table(shape, 1 << 16) as snapshot:
             with stream.moved:
                 row_cache.purge(shape.oid)
-            row_cache.seed(snapshot.capture, snapshot)
-            capture = snapshot.capture
+            capture = msgspec.structs.replace(snapshot.capture, demands=()) if by_key else snapshot.capture
+            row_cache.seed(capture, () if by_key else snapshot)
         with stream.moved:
             row_cache.begin(capture)
             try:
@@ -155,6 +166,15 @@ class PostgresSource(StatementTransactions):
                 raise
             self._positions.raise_floor(stream.position)
         return capture.table
+
+    def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
+        return self._keys.fetch(table, demand, condition)
+
+    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
+        return self._keys.keep(table, demand, position)
+
+    def follow_only(self, table: str, demands: Demands) -> bool:
+        return self._keys.follow_only(table, demands)
 
     def captured(self) -> frozenset[str] | None:
         kept = self._slot.row_cache.captures if self._slot.row_cache is not None else {}

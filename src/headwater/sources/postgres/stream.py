@@ -17,7 +17,7 @@ from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
 from headwater.sources.postgres.decode.columnar import NeedsRowWise
-from headwater.sources.postgres.decode.row_wise import RowWiseDecoder
+from headwater.sources.postgres.decode.row_wise import Reread, RowWiseDecoder
 from headwater.sources.postgres.decode.table_shapes import Look
 from headwater.sources.postgres.item_queue import ItemQueue
 from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, RowCache
@@ -44,7 +44,13 @@ class Stream:
     """Every method may be called from any thread."""
 
     def __init__(
-        self, sessions: Sessions, slot: Slot, row_cache: RowCache, look: Look, link: Connection | None = None
+        self,
+        sessions: Sessions,
+        slot: Slot,
+        row_cache: RowCache,
+        look: Look,
+        reread: Reread,
+        link: Connection | None = None,
     ) -> None:
         """`link` is the connection that a temporary slot belongs to: without it there is no slot."""
         self._sessions, self._slot, self._row_cache, self._link = sessions, slot, row_cache, link
@@ -57,7 +63,8 @@ class Stream:
         self.position = self._start = max(slot.since, row_cache.position)
         self._durable = self._committed = self._start
         self._queue = ItemQueue()
-        self.decoder = RowWiseDecoder(row_cache, look, self.position)
+        self._reread = reread
+        self.decoder = RowWiseDecoder(row_cache, look, self.position, reread)
 
     # For the one who takes changes
 
@@ -162,7 +169,7 @@ class Stream:
             self.position = self._start = max(self._slot.since, self._row_cache.position)
             self._committed = self._start
             self._queue.clear()
-            self.decoder = RowWiseDecoder(self._row_cache, self.decoder.shapes.look, self.position)
+            self.decoder = RowWiseDecoder(self._row_cache, self.decoder.shapes.look, self.position, self._reread)
 
     def settle(self, position: int) -> None:
         """The server may forget what we have settled: what is durable in the log alone, we shall ask for again. After a

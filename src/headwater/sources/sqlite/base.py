@@ -18,11 +18,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from headwater.model.errors import SourceError, SqlError
+from headwater.model.key_demand import Demands, KeyDemand
 from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, Moment, NotCaptured, Params, Reads, Snapshot
+from headwater.sources.source import Answer, FetchedRows, Moment, NotCaptured, Params, Reads, Snapshot, no_rows
 from headwater.sources.sqlite.captures import (
     TableCapture,
     active_capture,
@@ -111,7 +112,8 @@ class SqliteBase(StatementTransactions):
     def captured(self) -> frozenset[str] | None:
         return None  # triggers and their log are in the database itself
 
-    def capture(self, table: str) -> Table:
+    def capture(self, table: str, *, by_key: bool = False) -> Table:
+        """All changes of it are reported, by key too: triggers log rows whole."""
         with self._settling:
             capture = self._begun(table)
             if capture.since is None:
@@ -119,6 +121,17 @@ class SqliteBase(StatementTransactions):
             with self._reading() as db:
                 found = read_captures(db)[capture.id]
                 return found.table(mixed_columns(db, found, log_position(db)))
+
+    def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
+        with self.snapshot(table, condition=condition) as read:
+            batches = [*read, *no_rows(read.table)]
+            return FetchedRows(read.position, read.table, pa.concat_batches(batches))
+
+    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
+        return True  # triggers log the changes of every row
+
+    def follow_only(self, table: str, demands: Demands) -> bool:
+        return True
 
     def _begun(self, table: str) -> TableCapture:
         with self._capturing, self._writing() as db:
@@ -153,7 +166,7 @@ class SqliteBase(StatementTransactions):
     def schema_position(self) -> int: ...
 
     @abstractmethod
-    def snapshot(self, table: str) -> Snapshot: ...
+    def snapshot(self, table: str, rows_max: int = 8192, condition: str = "") -> Snapshot: ...
 
     def query(self, sql: str, params: Params = (), cancellation: Cancellation | None = None) -> Answer:
         with self._reading() as db, _interruptible(db, cancellation or Cancellation()):
@@ -283,7 +296,10 @@ class SqliteWrites:
 class SqliteSnapshot:
     """A captured table in one read transaction, which ends with the `with` block."""
 
-    def __init__(self, reading: AbstractContextManager[sqlite3.Connection], table: str, rows_max: int) -> None:
+    def __init__(
+        self, reading: AbstractContextManager[sqlite3.Connection], table: str, rows_max: int, condition: str
+    ) -> None:
+        self._where = f" WHERE {condition}" if condition else ""
         self._stack = ExitStack()
         self._db = self._stack.enter_context(reading)
         self._rows_max = rows_max
@@ -303,7 +319,7 @@ class SqliteSnapshot:
     def __iter__(self) -> Iterator[Any]:
         columns = ", ".join(quoted(name) for name in self.table.names)
         try:
-            cursor = self._db.execute(f"SELECT {columns} FROM {quoted(self.table.name)}")
+            cursor = self._db.execute(f"SELECT {columns} FROM {quoted(self.table.name)}{self._where}")
             while rows := cursor.fetchmany(self._rows_max):
                 yield self._batch(rows)
         except (sqlite3.OperationalError, UnicodeError) as error:

@@ -71,8 +71,8 @@ class MemorySource(SqliteBase):
         """All writes come through here, and are followed in their own transaction."""
         return self._schema_position
 
-    def snapshot(self, table: str, rows_max: int = 65536) -> MemorySnapshot:
-        return MemorySnapshot(SqliteSnapshot(self._reading(), table, rows_max))
+    def snapshot(self, table: str, rows_max: int = 65536, condition: str = "") -> MemorySnapshot:
+        return MemorySnapshot(SqliteSnapshot(self._reading(), table, rows_max, condition))
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:

@@ -254,10 +254,10 @@ class SqliteSource(SqliteBase):
             self._pins.tick()
             self._tick_at_s = time.monotonic() + LOOK_MAX_S
 
-    def snapshot(self, table: str, rows_max: int = 8192) -> SqliteSnapshot:
+    def snapshot(self, table: str, rows_max: int = 8192, condition: str = "") -> SqliteSnapshot:
         while True:
             looked = self._boundaries.looked
-            snapshot = SqliteSnapshot(self._reading(), table, rows_max)
+            snapshot = SqliteSnapshot(self._reading(), table, rows_max, condition)
             if self._boundaries.add(snapshot.position):
                 return snapshot
             snapshot.close()

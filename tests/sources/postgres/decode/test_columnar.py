@@ -209,7 +209,7 @@ def _stream(directory: Path, shapes: Sequence[Shaped]) -> tuple[Stream, RowCache
         if shape.oid not in row_cache.captures:
             row_cache.seed(shape.capture, [])
             row_cache.begin(shape.capture)
-    made = Stream(cast(Sessions, None), Slot("slot", 0), row_cache, lambda _: (None, BUILT_IN))
+    made = Stream(cast(Sessions, None), Slot("slot", 0), row_cache, lambda _: (None, BUILT_IN), lambda *_: None)
     for shape in shapes:  # as every connection is told, sooner or later
         made.decoder._described(shape.relation, made.position)
     return made, row_cache

@@ -12,6 +12,7 @@ import msgspec
 
 from headwater.model.encoding.keys import encode_value
 from headwater.model.encoding.tagged_bytes import storable
+from headwater.model.key_demand import Demands
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.catalog.cache_validity import CacheValidity
@@ -25,7 +26,8 @@ class CapturedTable(msgspec.Struct, frozen=True, rename={"validity": "grounds"})
     """A table in one shape. `types` are oids, by column; changes up to `since` are in its rows already.
 
     `identity` are the places of the columns that tell one row from another; all of them where there is no key.
-    `parts` and `validity` are as in `PostgresTable`; on disk, `validity` is called `grounds`.
+    `parts` and `validity` are as in `PostgresTable`; on disk, `validity` is called `grounds`. `demands` are the keys
+    whose rows are followed, where the table is held by key; None where all rows are.
     """
 
     oid: int
@@ -35,6 +37,7 @@ class CapturedTable(msgspec.Struct, frozen=True, rename={"validity": "grounds"})
     since: int
     parts: frozenset[int] = frozenset()
     validity: CacheValidity = CacheValidity()
+    demands: Demands | None = None
 
     def named(self, row: Row) -> list[Value]:
         """The values that tell the row from others."""

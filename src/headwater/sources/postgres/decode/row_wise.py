@@ -6,13 +6,16 @@ Rows before come from `RowCache`, and so do large values that an update did not 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from headwater.model.change import Change, Transaction
 from headwater.model.errors import SourceError
 from headwater.model.value import Row, Value
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
 from headwater.sources.postgres.catalog.event_trigger import PREFIX
+from headwater.sources.postgres.decode.by_key import RowsByKey
 from headwater.sources.postgres.decode.columnar import FollowedTable, NeedsRowWise, decode_columns, fits
 from headwater.sources.postgres.decode.table_shapes import Look, TableShapes, in_shape
 from headwater.sources.postgres.row_cache.row_cache import RowCache
@@ -42,20 +45,37 @@ class UnknownRow(SourceError):
 
 
 RowMessage = Insert | Update | Delete | Truncate
+Reread = Callable[[CapturedTable, Cells, int], Row | None]  # a table, what names a row of it, an xid
 
 
 class RowWiseDecoder:
-    """`waiting` holds what is said of tables whose rows are still being read, by oid. `heard_ddl`: time to look at the
-    catalog."""
+    """`waiting` holds what is said of tables whose rows are still being read, by oid; `overheard` what is said of
+    tables while rows of some keys are read. `heard_ddl`: time to look at the catalog."""
 
-    __slots__ = ("_emptied", "_known", "_written", "heard_ddl", "row_cache", "shapes", "waiting")
+    __slots__ = (
+        "_by_key",
+        "_emptied",
+        "_known",
+        "_reread",
+        "_written",
+        "_xid",
+        "heard_ddl",
+        "overheard",
+        "row_cache",
+        "shapes",
+        "waiting",
+    )
 
-    def __init__(self, row_cache: RowCache, look: Look, reported: int) -> None:
+    def __init__(self, row_cache: RowCache, look: Look, reported: int, reread: Reread = lambda *_: None) -> None:
+        """`reread` finds a row as a transaction left it, where nothing has changed it since."""
         self.row_cache = row_cache
         self.shapes = TableShapes(row_cache, look, reported, self._keep)
         self._known = self.shapes.known
         self.waiting: dict[int, list[tuple[int, Relation | RowMessage]]] = {}
+        self.overheard: dict[int, list[tuple[int, Relation | RowMessage]]] = {}
         self.heard_ddl = False
+        self._by_key: dict[int, RowsByKey] = {}
+        self._reread, self._xid = reread, 0
         self._written: dict[tuple[int, bytes], CachedRow] = {}
         self._emptied: set[int] = set()  # partitioned tables that the transaction at hand truncates
 
@@ -74,6 +94,7 @@ class RowWiseDecoder:
         """The transaction, and before it the new shapes of tables that it tells of. Each once, in order."""
         items: list[Item] = []
         changes: list[Change] = []
+        self._xid = committed.xid
         for said in committed.said:
             if isinstance(said, Relation):
                 items += self._described(said, committed.position)
@@ -97,7 +118,9 @@ class RowWiseDecoder:
     def columns(self, simple: SimpleTransactions, after: int) -> list[Transaction]:
         """What `items` gives for each of the transactions behind `after`, at once and coalesced. Raises
         `NeedsRowWise` where they must be read row by row, before anything has changed."""
-        tables = {oid: self._followed(oid) for oid in simple.tables() if self._concerns(oid)}
+        oids = [oid for oid in simple.tables() if self._concerns(oid)]
+        self._refuse_by_key(simple, oids)
+        tables = {oid: self._followed(oid) for oid in oids}
         try:
             done = decode_columns(simple, tables, after)
         except Unreadable:
@@ -112,6 +135,12 @@ class RowWiseDecoder:
         if oid in self.waiting:
             raise NeedsRowWise
         return oid in self.row_cache.captures
+
+    def _refuse_by_key(self, simple: SimpleTransactions, oids: Sequence[int]) -> None:
+        """Of a table that is held by key, each row is looked at by itself."""
+        by_key = [oid for oid in oids if self.row_cache.captures[oid].demands is not None]
+        if by_key:
+            raise NeedsRowWise(frozenset(simple.tx[np.isin(simple.oids, by_key)].tolist()))
 
     def _followed(self, oid: int) -> FollowedTable:
         capture, known = self.row_cache.captures[oid], self._known.get(oid)
@@ -161,6 +190,8 @@ class RowWiseDecoder:
         changed = self.shapes.described(relation, position)
         if changed is not None and relation.oid in self.waiting:
             self.waiting[relation.oid].append((position, relation))
+        if changed is not None and relation.oid in self.overheard:
+            self.overheard[relation.oid].append((position, relation))
         return changed or []
 
     # Rows
@@ -181,6 +212,8 @@ class RowWiseDecoder:
         capture = self._reported(said.oid, said, position)
         if capture is None:
             return []
+        if capture.demands is not None:
+            return self._changes_by_key(capture, said)
         match said:
             case Insert(new=new):
                 return self._changed(capture, None, self._row(said.oid, new, None))
@@ -193,7 +226,8 @@ class RowWiseDecoder:
     def _updated(self, said: Update, position: int) -> Sequence[Change]:
         """What `_changes` gives for most updates there are, sooner: the key stayed, and every value was sent."""
         capture = self.row_cache.captures.get(said.oid)
-        if capture is None or not capture.table.key or said.oid in self.waiting or UNCHANGED in said.new:
+        is_whole = capture is not None and capture.demands is None
+        if capture is None or not (is_whole and capture.table.key) or said.oid in self.waiting or UNCHANGED in said.new:
             return self._changes(said, position)
         if position <= capture.since:
             return ()
@@ -224,8 +258,39 @@ class RowWiseDecoder:
         if oid in self.waiting:
             self.waiting[oid].append((position, said))
             return None
+        if oid in self.overheard:
+            self.overheard[oid].append((position, said))
         capture = self.row_cache.captures.get(oid)
         return capture if capture is not None and position > capture.since else None
+
+    def by_key(self, capture: CapturedTable) -> RowsByKey:
+        """How the rows of a table are read that is held by key."""
+        parsers, known = self._known[capture.oid].parsers, self._by_key.get(capture.oid)
+        if known is None or known.capture is not capture or known.parsers is not parsers:
+            known = self._by_key[capture.oid] = RowsByKey(capture, parsers)
+        return known
+
+    def _changes_by_key(self, capture: CapturedTable, said: Insert | Update | Delete) -> list[Change]:
+        """What becomes of the rows that are asked for: one that is so no longer is gone, one that is so now is new."""
+        rows = self.by_key(capture)
+        named = rows.named(said)
+        held = None if isinstance(said, Insert) else self._held(capture, named)
+        before = None if held is None else capture.padded(held.row)
+        after = None if isinstance(said, Delete) else self._after_by_key(rows, said.new, before)
+        if before is None and after is None:
+            return []
+        return self._changed(capture, before, after)
+
+    def _after_by_key(self, rows: RowsByKey, cells: Cells, before: Row | None) -> Row | None:
+        """The row where it is asked for. One that was not, and lacks a large value, is read from the database."""
+        if not rows.may_take(cells, before):
+            return None
+        row = rows.row(cells, before)
+        if row is None:
+            row = self._reread(rows.capture, tuple(cells[place] for place in rows.capture.identity), self._xid)
+            if row is None:
+                raise UnknownRow(rows.capture)
+        return row if rows.demand.takes(row) else None
 
     def _row(self, oid: int, cells: Cells, before: Row | None) -> Row:
         parsers = self._known[oid].parsers

@@ -125,7 +125,7 @@ class TableShapes:
         after = replace(table, columns=(*table.columns, *added), schema_id=table.schema_id + 1)
         identity = capture.identity if table.key else tuple(range(len(names)))
         kept = msgspec.structs.replace(validity, files=capture.validity.files, touched=capture.validity.touched)
-        wider = CapturedTable(capture.oid, after, tuple(types), identity, capture.since, capture.parts, kept)
+        wider = msgspec.structs.replace(capture, table=after, types=tuple(types), identity=identity, validity=kept)
         if table.key:
             self.row_cache.reshape(position, wider)
         else:

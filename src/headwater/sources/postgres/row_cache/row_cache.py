@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.model.schema import Table
 from headwater.model.value import Row, Value, from_array, to_array
 from headwater.sources.postgres.catalog.captured_table import CachedRow, CapturedTable
 from headwater.sources.postgres.row_cache.durable_rows import DurableRows
-from headwater.sources.postgres.row_cache.runs import RowKeys, RowRun, find, merged, run_of_rows, together
+from headwater.sources.postgres.row_cache.runs import RowKeys, RowRun, find, merged, run_of, run_of_rows, together
 
 TOGETHER_ROWS_MAX = 1 << 16  # that settle together, though they were written apart
 LOOK_AHEAD_MIN = 32  # keys, below which one by one is sooner
@@ -32,7 +33,8 @@ Written = Mapping[_Key, CachedRow]
 @dataclass(frozen=True, slots=True)
 class _Unsettled:
     """What the transactions from `first` to `position` left behind, as rows or as runs by table, and the tables that
-    they ended or gave another shape. Nothing older counts of the tables that are `rewritten`."""
+    they ended or gave another shape. Nothing older counts of the tables that are `rewritten`. What `is_apart`
+    settles by itself."""
 
     first: int
     position: int
@@ -40,6 +42,7 @@ class _Unsettled:
     runs: dict[int, RowRun] = field(default_factory=dict)
     captures: dict[int, CapturedTable | None] = field(default_factory=dict)
     rewritten: frozenset[int] = frozenset()
+    is_apart: bool = False
 
 
 class RowCache:
@@ -97,6 +100,18 @@ class RowCache:
         self.freeze()
         self.captures[capture.oid] = capture
         self._unsettled.append(_Unsettled(position, position, captures={capture.oid: capture}))
+
+    def fetched(self, position: int, capture: CapturedTable, rows: pa.RecordBatch) -> None:
+        """Of a table that is held by key, more keys are followed from `position` on, with these rows as of then."""
+        self.reshape(position, capture)
+        if rows.num_rows:
+            run = run_of(self.keyed(capture), rows, np.ones(rows.num_rows, np.int32))
+            self._unsettled.append(_Unsettled(position, position, runs={capture.oid: run}, is_apart=True))
+            self._fresh = {}
+
+    def settled(self, oid: int) -> CapturedTable | None:
+        """The table as it is on disk."""
+        return self._durable.captures.get(oid)
 
     def drop(self, position: int, oid: int) -> None:
         """A table is over from the transaction at `position` on."""
@@ -216,7 +231,7 @@ class RowCache:
         later = self._unsettled[ripe] if ripe < len(self._unsettled) else None
         if later is not None and later.first <= position:
             position = self._unsettled[ripe - 1].position if ripe else self.position
-        if position > self.position:
+        if position > self.position or (ripe and position == self.position):
             self._settle(list(islice(self._unsettled, ripe)), position)
 
     def _settle(self, settled: Sequence[_Unsettled], position: int) -> None:
@@ -263,7 +278,7 @@ class RowCache:
 
 def _belong_together(older: _Unsettled, newer: _Unsettled) -> bool:
     """Runs of much the same size become one, up to a size: what is larger would settle late."""
-    if not (older.runs and newer.runs) or older.captures or newer.captures or older.rewritten:
+    if not (older.runs and newer.runs) or older.captures or newer.captures or older.rewritten or older.is_apart:
         return False
     sizes = [sum(run.size for run in one.runs.values()) for one in (older, newer)]
     return sizes[0] < 2 * sizes[1] and sum(sizes) < TOGETHER_ROWS_MAX
