@@ -26,6 +26,7 @@ from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import DirectoryLock, Layout
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.quarantine import Quarantine
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import EndEpoch, Expel, Schema, UnsubscribeRecord
@@ -60,8 +61,10 @@ class Pipeline:
         epoch_s: float = 60.0,
         master: str | None = None,
         limits: Limits = DEFAULT,
+        options: PlanOptions | None = None,
         on_hydrated: Progress | None = None,
     ) -> None:
+        self._options = (options or PlanOptions()).checked()
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
         self.source_lag_bytes = 0  # as of the last look
@@ -101,7 +104,9 @@ class Pipeline:
         self._requery = Requery(
             source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
-        self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
+        self._planner = QueryPlanner(
+            source, catalog, capture, lambda: self._requery.windows.redefinitions, self._options
+        )
         self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, catalog.boot)
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save)
         self._tables = CapturedTables(source, catalog, log, capture.lock, save, self._planner.forget_plans)
@@ -117,6 +122,7 @@ class Pipeline:
             save,
             self._keep,
             progress,
+            self._options.order,
         )
 
     def _retained(self) -> Retention:

@@ -14,6 +14,7 @@ from headwater.model.schema import Table
 from headwater.pipeline.activation.activator import Outdated, still_fits
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.pipeline.planning.requery_templates import RequeryTemplates
 from headwater.pipeline.planning.strategy import (
@@ -36,8 +37,15 @@ class QueryPlanner:
     """`requeried` are the queries that the source answers, by instance. `redefinitions` counts those of views and
     functions that were told so far."""
 
-    def __init__(self, source: Source, catalog: Catalog, capture: Capture, redefinitions: Callable[[], int]) -> None:
-        self._source, self._catalog, self._capture = source, catalog, capture
+    def __init__(
+        self,
+        source: Source,
+        catalog: Catalog,
+        capture: Capture,
+        redefinitions: Callable[[], int],
+        options: PlanOptions,
+    ) -> None:
+        self._source, self._catalog, self._capture, self._options = source, catalog, capture, options
         self._redefinitions = redefinitions
         self._declared: dict[str, Table] = {}
         self._plans = PlanCache(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
@@ -88,11 +96,13 @@ class QueryPlanner:
         if another is not None:
             self.requeried[another.instance] = another
             return planned_requery(another)
-        try:
-            return self._plans.plan(sql, params)
-        except SqlError:
-            self._declare()
-        planned, query = plan_with(self._source, self.tables(), sql, params)
+        if self._options.strategy not in ASKED:
+            try:
+                return self._plans.plan(sql, params)
+            except SqlError:
+                pass
+        self._declare()
+        planned, query = plan_with(self._source, self.tables(), sql, params, self._options.strategy)
         if query is not None:
             learned = self.requeried[query.instance] = replace(query, learned=redefinitions)
             self._templates.learn(known, learned, params)
@@ -116,7 +126,7 @@ class QueryPlanner:
 
     def explain(self, sql: str, params: Given, analyze: bool) -> str:
         self._declare()
-        return explain_with(self._source, self.tables(), sql, params, analyze)
+        return explain_with(self._source, self.tables(), sql, params, analyze, self._options)
 
     def question(self, planned: Planned) -> Requeried:
         """What the source is asked. It went with its window, where that ended since the query was planned."""
