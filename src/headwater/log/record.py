@@ -41,6 +41,7 @@ class Kind(enum.IntEnum):
     DIFFS = 13
     REPORT = 14
     RELEASE = 15
+    MOVE = 20
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headwater.dialects.registry import DIALECTS
 from headwater.engine.requeried.keyed_rows import keys_of
@@ -97,7 +97,7 @@ def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> 
         raise SqlError("a view or function in the query now returns other columns: subscribe again", sql=query.sql)
     if query.selection is None:
         refuse_volatile_of(source, query.sql, query.params, reads.functions)
-        asks = _asks(source, tables, query.sql, reads)
+        asks = asked_values_of(source, tables, query.sql, reads)
         return requeried(
             query.sql, query.params, reads.columns, reads.tables, query.why, asks=asks, functions=reads.functions
         )
@@ -131,7 +131,7 @@ def _asked(
             if forced == SELECTIVE:
                 raise _refused(SELECTIVE, str(other), sql) from None
             reason.append(f"not selective: {other}")
-    asks = _asks(source, tables, sql, reads)
+    asks = asked_values_of(source, tables, sql, reads)
     query = requeried(sql, params, reads.columns, mask, tuple(reason), selection, asks, reads.functions)
     refuse_volatile_of(source, sql, params, reads.functions)
     planned = planned_requery(query)
@@ -139,7 +139,7 @@ def _asked(
     return planned, query
 
 
-def _asks(source: Source, tables: Mapping[str, Table], sql: str, reads: Reads) -> tuple[AskedColumn, ...]:
+def asked_values_of(source: Source, tables: Mapping[str, Table], sql: str, reads: Reads) -> tuple[AskedColumn, ...]:
     """The columns whose values decide which changes concern an instance."""
     if reads.sees_through:
         return ()
@@ -189,11 +189,14 @@ def explain_with(
     params: Given,
     analyze: bool = False,
     options: PlanOptions = _CHOSEN,
+    at: Callable[[Planned], Planned] = lambda planned: planned,
 ) -> str:
-    """With `analyze` the query is run once, and what that took stands beside each operator."""
+    """With `analyze` the query is run once, and what that took stands beside each operator. `at` tells which strategy
+    it has now, where it is live."""
     planned, _ = plan_with(source, tables, sql, params, options.strategy)
     if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
+    planned = at(planned)
     if analyze:
         actuals, order = measure(source, tables, planned, options.order)
     else:
