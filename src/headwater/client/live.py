@@ -184,8 +184,11 @@ class LiveResult:
     def replanned(self, columns: tuple[str, ...], strategy: str) -> None:
         """It is kept current in another way from its next result on, or when it is ready next: until then its rows are
         right as far as they were."""
-        if self._phase != "initializing":
-            self._next_strategy, self._has_strategy = strategy, True
+        self._has_strategy = True
+        if self._phase == "initializing":
+            self.strategy = strategy
+        else:
+            self._next_strategy = strategy
         self.opened(columns, strategy)
 
     def _take_strategy(self) -> None:
