@@ -67,6 +67,8 @@ QUERIES = (
 )
 ASKED = tuple(sql for sql in QUERIES if "OVER" in sql or "json" in sql or "date" in sql)
 
+RELATED = tuple(sql for sql in QUERIES if sql not in ASKED and ("JOIN" in sql or "count" in sql))
+
 
 class Simulation:
     def __init__(self, seed: int, data_dir: Path, queries: Sequence[str] = QUERIES) -> None:
@@ -104,6 +106,7 @@ class Simulation:
             self.settle,
             self.alter,
             self.drop,
+            *[self.move] * 3,
         ]
 
     def run(self, only: Sequence[int] = ()) -> None:
@@ -195,12 +198,21 @@ class Simulation:
     def expire(self) -> None:
         self.works.pipeline._templates.expire()
 
+    def move(self) -> None:
+        """The windows of some template to another strategy, or back."""
+        pipeline = self.works.pipeline
+        if self.works.watched:
+            template = self.chance.choice(list(self.works.watched.values())).planned.template.id
+            if not pipeline.moves.ask(template, "by chance"):
+                pipeline.moves.follow(template, "by chance")
+        pipeline.mover.look()
+
 
 class Questions(Simulation):
     """Of queries that the database answers: while questions are under way, others ask and write, and some fail."""
 
     def __init__(self, seed: int, data_dir: Path) -> None:
-        super().__init__(seed, data_dir, ASKED)
+        super().__init__(seed, data_dir, (*ASKED, *RELATED))
         self._lanes = 0
         self._query, self._moment = self.works.source.query, self.works.source.moment
         self.works.source.query = self._asked  # type: ignore[method-assign]
@@ -209,7 +221,7 @@ class Questions(Simulation):
     @property
     def moves(self) -> list[Callable[[], None]]:
         often = (self.write, self.works.capture, self.ask, self.works.look)
-        return [*often * 4, *[self.subscribe, self.settle] * 2, self.step, self.unsubscribe]
+        return [*often * 4, *[self.subscribe, self.settle] * 2, self.step, self.unsubscribe, self.move]
 
     def ask(self) -> None:
         """In one more lane; others go on while its questions are under way."""

@@ -20,6 +20,7 @@ from headwater.plan.join_order.choice import chosen
 from headwater.plan.join_order.cluster import Tree, clusters_of
 from headwater.plan.join_order.order import JOIN, ClusterOrder, JoinOrder, estimates, reordered
 from headwater.plan.join_order.profile import profiler
+from headwater.plan.join_order.random_order import random_order
 from headwater.plan.join_order.search import as_order, cheapest, cost_of
 from headwater.plan.join_order.statistics import ColumnStatistics, TableStatistics
 from headwater.plan.planner import plan
@@ -27,7 +28,6 @@ from headwater.sql.ir.expr_text import ExprText
 from headwater.sql.ir.relation import Join, Relation, Scan, columns_of, inputs_of
 from headwater.sql.ir.relation_text import tree
 from tests.engine.world import batch_of
-from tests.fuzz.join_orders import random_order
 
 TABLES = [
     Table(name, tuple(Column(each, Type.INTEGER, "INTEGER") for each in ("id", "x", "y", "z")), ("id",))

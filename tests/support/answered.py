@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,13 @@ class Answers:
             self.rows[emission.position] = self._state.rows
 
 
-def check_answers(here: Path, strategy: str, queries: Sequence[Query], cells: str = "1x1") -> int:
+def check_answers(
+    here: Path,
+    strategy: str,
+    queries: Sequence[Query],
+    cells: str = "1x1",
+    meanwhile: Callable[[headwater.Database], AbstractContextManager[object]] = nullcontext,
+) -> int:
     """While two writers write, wherever a query was answered its rows are the oracle's. How often that was."""
     path = here / "shop.db"
     shop.create(path)
@@ -54,7 +61,8 @@ def check_answers(here: Path, strategy: str, queries: Sequence[Query], cells: st
         marker.listen(lambda emission: positions.update(_inserted(emission)))
         answers = [Answers(db.query(one.sql, *one.params, live=True)) for one in queries]
         assert {one.live.strategy for one in answers} == {strategy}
-        _until_answered(path, db, answers)
+        with meanwhile(db):
+            _until_answered(path, db, answers)
     return sum(_checked(path, query, one, positions) for query, one in zip(queries, answers, strict=True))
 
 

@@ -83,6 +83,7 @@ class Works:
         self.pipeline._requery._refresh._logged = self._reached
         self.pipeline._requery._refresh._logged_soon = lambda position, _: self._reached(position)
         self.pipeline._tables.recapture()
+        self.pipeline.moves.resume()
         self.hub = Hub(self.pipeline)
         self.hub.catch_up()
         self.cells = [self.cell(number) for number in range(self._grid.cells)]
@@ -91,6 +92,7 @@ class Works:
             watched.live.rewind()
             resume = None if watched.live.state == "initializing" else Resume(watched.live.seq, watched.live.gen)
             watched.planned = self.pipeline.plan(watched.live.sql, watched.params)
+            self.client.replanned(id, watched.planned)  # as a gateway says that it is subscribed
             self.hub.subscribe(self._session, id, watched.planned, resume)
 
     def cell(self, number: int) -> Cell:
@@ -190,7 +192,7 @@ class Works:
 
     def effective(self, planned: Planned) -> list[Fields]:
         names = [output.name for output in planned.template.outputs]
-        asked = planned.strategy in ASKED
+        asked = planned.strategy in ASKED and not planned.moved
         sql = planned.template.sql if asked else effective_sql(planned.template, planned.instance)
         answer = self.source.query(sql, planned.instance.values if asked else ())
         return [dict(zip(names, row, strict=True)) for row in answer.rows]

@@ -17,6 +17,7 @@ from headwater.gateway.web.serve import Background, listen
 from headwater.model.emission import Fields
 from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.data_dir.grid import Grid
+from headwater.pipeline.planning.options import PlanOptions
 
 WAYS = ("embedded", "ws")
 
@@ -52,9 +53,10 @@ def place(
     runner: str = "inline",
     cells: str = "1x1",
     limits: Limits = DEFAULT,
+    options: PlanOptions | None = None,
 ) -> Iterator[Place]:
     """`way` is "embedded", or "ws" for a gateway on a free port."""
-    server = Server(url, runner=runner, data_dir=data_dir, grid=Grid.parse(cells), limits=limits)
+    server = Server(url, runner=runner, data_dir=data_dir, grid=Grid.parse(cells), limits=limits, options=options)
     if way == "embedded":
         server.start()
         with Database(lambda session: Embedded(server, session)) as db:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.database import Database
+from headwater.model.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.client.aio import AsyncDatabase
@@ -22,20 +23,28 @@ def connect(
     cells: str = "1x1",
     epoch_s: float = 60.0,
     ephemeral: bool = False,
+    strategy: str | None = None,
+    join_order: str | int = "chosen",
 ) -> Database:
     """Opens a database: embedded for `sqlite:///…`, `memory://` and `postgresql://…`, a gateway's for `ws://…`, `wss://…`.
 
     `runner` is where the data pipeline runs: "spark", or "inline" with no Spark. `data_dir` holds the log and the
     state; by default a directory under the user's data home, named after the source. With `ephemeral` and no `data_dir`
     nothing is kept when the database is closed: on PostgreSQL no replication slot stays.
+
+    For tests and benchmarks, of every query: `strategy` forces "incremental", "selective" or "requery", and refuses a
+    query that it cannot serve; `join_order` is "chosen" by cost, as "written", or the seed of random ones.
     """
     if url.startswith(("ws://", "wss://")):
+        if strategy is not None or join_order != "chosen":
+            raise HeadwaterError("strategy and join_order are options of an embedded database", hint="leave them out")
         from headwater.client.remote import Remote  # which needs no engine, and the engine no sockets
 
         return Database(lambda session: Remote(url, session, token))
     from headwater.client.embedded import Embedded
     from headwater.gateway.server import Server
     from headwater.pipeline.data_dir.grid import Grid
+    from headwater.pipeline.planning.options import PlanOptions
 
     server = Server(
         url,
@@ -45,6 +54,7 @@ def connect(
         grid=Grid.parse(cells),
         epoch_s=epoch_s,
         ephemeral=ephemeral,
+        options=PlanOptions(strategy, join_order),
     ).start()
     return Database(lambda session: Embedded(server, session))
 

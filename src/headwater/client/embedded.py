@@ -66,7 +66,7 @@ class Embedded:
 
     def effective(self, sql: str, params: Params) -> Effective:
         planned = self._pipeline.plan(sql, params)
-        asked = planned.strategy in ASKED
+        asked = planned.strategy in ASKED and not planned.moved
         answer = self._pipeline.ask(self._pipeline.effective(planned), params if asked else ())
         names = [output.name for output in planned.template.outputs]
         rows: list[Fields] = [dict(zip(names, map(natural, row), strict=True)) for row in answer.rows]

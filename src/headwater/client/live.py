@@ -61,6 +61,8 @@ class LiveResult:
         self._ready_at: int | None = None
         self._right_through = -1
         self.strategy = "incremental"
+        self._next_strategy: str | None = None  # from the next result on
+        self._has_strategy = False  # it was told which
         self._phase: Phase = "initializing"
         self._reason: str | None = None
         self.resyncs = 0
@@ -174,9 +176,26 @@ class LiveResult:
 
     def opened(self, columns: tuple[str, ...], strategy: str) -> None:
         with self._changed:
-            self.strategy = strategy
+            if not self._has_strategy:
+                self.strategy, self._has_strategy = strategy, True
             if not self._state.columns:
                 self._state = replace(self._state, columns=columns)
+
+    def replanned(self, columns: tuple[str, ...], strategy: str) -> None:
+        """It is kept current in another way from its next result on, or when it is ready next: until then its rows are
+        right as far as they were."""
+        self._has_strategy = True
+        if self._phase == "initializing":
+            self.strategy = strategy
+        else:
+            self._next_strategy = strategy
+        self.opened(columns, strategy)
+
+    def _take_strategy(self) -> None:
+        if self._next_strategy is not None:
+            if self._phase == "ready":
+                self._right_through = max(self._right_through, self.position)
+            self.strategy, self._next_strategy = self._next_strategy, None
 
     def offer(self, emission: Emission) -> None:
         self._pending.append(emission)
@@ -235,6 +254,7 @@ class LiveResult:
         return True
 
     def _become_ready(self) -> None:
+        self._take_strategy()
         if self._ready_at is not None:
             self._right_through = max(self._ready_at, self._right_through)
         self._ready_at, self._phase, self._reason = None, "ready", None
@@ -242,6 +262,8 @@ class LiveResult:
 
     def _apply(self, emission: Emission) -> None:
         before = self._state
+        if isinstance(emission, Result):
+            self._take_strategy()
         self._state = apply(before, emission)
         if self._state is before:
             return

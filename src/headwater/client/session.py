@@ -55,7 +55,7 @@ class ClientSession:
         """How it is kept current decides up to which position it is right."""
         with self.changed:
             if live := self.lives.get(subscription):
-                live.opened(columns, strategy)
+                live.replanned(columns, strategy)
 
     def resync(self, subscription: str, reason: str) -> None:
         with self.changed:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.engine import activation, checkpoint, demand, held_rows, subscriptions
+from headwater.engine import activation, checkpoint, demand, held_rows, moves, subscriptions
 from headwater.engine.checkpoint_document import SavedState
-from headwater.engine.dataflow_state import DataflowState, Rows
+from headwater.engine.dataflow_state import DataflowState, Meter, Rows
 from headwater.engine.emissions.index import Ending
 from headwater.engine.emissions.outbox import EmissionBatch
 from headwater.engine.requeried.answers import Answers
@@ -51,6 +51,10 @@ class Dataflow:
     @property
     def tables(self) -> dict[str, Table]:
         return self._state.tables
+
+    def metered(self, meter: Meter) -> None:
+        """From here on it is told which relation is stepped, with how many transactions."""
+        self._state.meter = meter
 
     def define(self, table: Table) -> None:
         """A new table, or its new schema: columns appended, or turned ANY. Results do not change."""
@@ -126,6 +130,18 @@ class Dataflow:
     def unsubscribe(self, instance_id: int, tx: int) -> None:
         subscriptions.unsubscribe(self._state, instance_id)
         demand.depart(self._state, tx)
+
+    def ask(self, template_id: str, tx: int, position: int) -> None:
+        """The source answers all windows of a template from here on: see `moves`."""
+        moves.ask(self._state, template_id, tx, position)
+
+    def ask_one(self, instance_id: int, tx: int, position: int) -> None:
+        """The source answers this window from here on, where it was followed."""
+        moves.ask_one(self._state, instance_id, tx, position)
+
+    def follow(self, template_id: str, tx: int) -> list[Instance]:
+        """The windows of an active template that the source answered are followed change by change from here on."""
+        return moves.follow(self._state, template_id, tx)
 
     def snapshot(self, instance_id: int) -> None:
         """The full result again, under the seq and prev of the last emission."""

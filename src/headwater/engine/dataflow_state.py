@@ -5,7 +5,8 @@ Activation, subscriptions, the step and the checkpoint work on it. It answers qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,7 @@ from headwater.model.value import Row
 from headwater.plan.template import Instance, Template
 
 Rows = Mapping[str, Iterable[pa.RecordBatch]]  # by table
+Meter = Callable[[str, int], AbstractContextManager[None]]
 Place = tuple[str, tuple[str, ...]]  # a table or relation, and the columns by which its rows are arranged
 
 
@@ -60,7 +62,8 @@ class DataflowState:
     without a key. `stores` hold the rows of tables and relations, each once; `arrangements` are indexes into them.
     `by_key` are the encoded keys whose rows are held, of the arrangements of tables that are held by key.
     `served` are the active templates by the arrangement that they read. `departed` are the windows that ended and whose
-    demand is still counted: the relation, and what they asked for."""
+    demand is still counted: the relation, and what they asked for. `meter` is told which relation is stepped, with how
+    many transactions."""
 
     partition: tuple[int, int]
     limits: Limits
@@ -75,6 +78,7 @@ class DataflowState:
     served: dict[Place, list[ActiveTemplate]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
     departed: list[tuple[str, Row]] = field(default_factory=list)
+    meter: Meter = lambda relation, transactions: nullcontext()
     outbox: Outbox = field(default_factory=Outbox)
     saved_windows: Changelog = field(init=False)
     answers: Answers = field(init=False)

@@ -17,7 +17,7 @@ from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import FailureChange
 from headwater.engine.relation_failures import concerned, fail, recover
 from headwater.engine.rows.arrays import Bools, Int64s
-from headwater.engine.rows.delta import Delta, merge, since, until
+from headwater.engine.rows.delta import Delta, merge, since, transactions_in, until
 from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import Indexed, TableStore
@@ -41,7 +41,7 @@ def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
             _step_table(state, name, parts)
     for name, derived in list(state.derived.items()):
         if not derived.base_tables.isdisjoint(deltas):
-            with Blame(name):
+            with Blame(name), state.meter(name, transactions_in(deltas, derived.base_tables)):
                 step_relation(state, name, derived, derived.step(deltas))
 
 

@@ -112,6 +112,11 @@ def emit_result(state: DataflowState, active: ActiveTemplate, window: Window) ->
         state.counters.emitted += len(block)
 
 
+def shown(state: DataflowState, active: ActiveTemplate, window: Window) -> Listed:
+    """The rows of a window that has a result."""
+    return _framed(state, active, window) if active.program.ordered else _listed(*hydrate(state, active, window.group))
+
+
 def _block(active: ActiveTemplate, window: Window, id: Uint64s, places: Int64s, pool: pa.RecordBatch) -> Block:
     hashes = _named(window.names, id)
     return result_block(window.instance.id, window.seq, hashes, places, pool, active.program.types)

@@ -14,6 +14,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.pipeline import Pipeline
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.runners.inline import InlineRunner
 from headwater.pipeline.runners.runner import Job, Runner
 from headwater.sources import open_source, shown
@@ -48,6 +49,7 @@ class Server:
         epoch_s: float = 60.0,
         limits: Limits = DEFAULT,
         ephemeral: bool = False,
+        options: PlanOptions | None = None,
     ) -> None:
         """`ephemeral`: without a data directory, nothing stays that would hold back the source's log."""
         self.url = shown(url)
@@ -63,6 +65,7 @@ class Server:
                 epoch_s=epoch_s,
                 master=master,
                 limits=limits,
+                options=options,
             )
         except BaseException:
             source.close()

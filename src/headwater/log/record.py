@@ -43,6 +43,7 @@ class Kind(enum.IntEnum):
     RELEASE = 15
     FETCH = 16
     UNWANT = 17
+    MOVE = 20
 
 
 _KINDS = {int(kind): kind for kind in Kind}

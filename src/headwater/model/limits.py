@@ -41,6 +41,9 @@ class Limits:
     partial_rows_min: int = 1_000_000  # of a table, about; one that is only asked for by key is then held by key
     key_idle_ms: int = 60_000  # without a subscriber of a key of such a table; then its rows go
     keys_max: int = 1_000_000  # of such a table; those without a subscriber go at once, the oldest first
+    move_ms_min: int = 2_000  # that a relation costs, of CPU or of answers; then it is weighed against the other way
+    follow_ms_max: int = 5  # of CPU for a transaction; a query that costs more is asked again where that is cheaper
+    asking_cost_percent: int = 100  # of what a question takes, when it is weighed; more keeps queries incremental
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
     subscriptions_per_session_max: int = 20_000  # subscribe is refused

@@ -32,15 +32,19 @@ from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import DirectoryLock, Layout
+from headwater.pipeline.moves.current_strategies import CurrentStrategies
+from headwater.pipeline.moves.mover import Mover
+from headwater.pipeline.moves.strategy_moves import StrategyMoves
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.quarantine import Quarantine
 from headwater.pipeline.planning.query_planner import QueryPlanner
-from headwater.pipeline.records.control import EndEpoch, Expel, Schema
+from headwater.pipeline.records.control import EndEpoch, Expel
 from headwater.pipeline.records.control_log import ControlLog
 from headwater.pipeline.recovery.open_log import open_log
-from headwater.pipeline.requery.ended_windows import ended_windows
 from headwater.pipeline.requery.requery import Requery
 from headwater.pipeline.retention import Retention
 from headwater.pipeline.runners.runner import Job, Runner
+from headwater.pipeline.schema_log import SchemaLog
 from headwater.pipeline.subscriptions import Subscriptions
 from headwater.pipeline.template_release import TemplateRelease
 from headwater.pipeline.template_usage import TemplateUsage
@@ -67,8 +71,10 @@ class Pipeline:
         epoch_s: float = 60.0,
         master: str | None = None,
         limits: Limits = DEFAULT,
+        options: PlanOptions | None = None,
         on_hydrated: Progress | None = None,
     ) -> None:
+        self._options = (options or PlanOptions()).checked()
         self.source, self.limits, self.grid = source, limits, (grid or Grid()).checked()
         self.layout = Layout(data_dir)
         self.source_lag_bytes = 0  # as of the last look
@@ -100,9 +106,9 @@ class Pipeline:
             self._log,
             position,
             limits,
-            self._on_schema,
+            lambda schema: self._schemas.changed(schema),
             lambda changes, tables: self._requery.windows.changed(changes, tables),
-            lambda: self._redefined(),
+            lambda: self._schemas.redefined(),
             partial(let_through, held, catalog.by_key),
         )
         capture.tables = catalog.tables
@@ -110,12 +116,19 @@ class Pipeline:
         self._requery = Requery(
             source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
-        self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
+        self.strategies = strategies = CurrentStrategies(catalog)
+        windows = self._requery.windows
+        self._planner = planner = QueryPlanner(
+            source, catalog, capture, lambda: windows.redefinitions, self._options, strategies
+        )
         self._keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
         self._eviction = KeyEviction(source, catalog, log, held, self._turns, limits)
-        self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, keys, catalog.boot)
+        self._subscriptions = Subscriptions(
+            log, planner, windows, self._usage, keys, strategies, self._partition_of, catalog.boot
+        )
+        self._schemas = SchemaLog(catalog, held, planner, windows, self._subscriptions, save)
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
-        forget = self._planner.forget_plans
+        forget = planner.forget_plans
         self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, capture.end)
         self._activator = Activator(
             source,
@@ -131,7 +144,11 @@ class Pipeline:
             progress,
             self._planner.declared,
             limits.partial_rows_min,
+            self._options.order,
         )
+        shared = log, strategies, planner, windows, self._usage, self._turns, capture
+        self.moves = StrategyMoves(catalog, *shared, self._activator, self._subscriptions, save)
+        self.mover = Mover(self.moves, source, limits, chooses=self._options.strategy is None)
 
     def _retained(self) -> Retention:
         return Retention(
@@ -178,7 +195,8 @@ class Pipeline:
     @property
     def failure(self) -> str | None:
         """Why changes do not reach subscribers just now, if so: what is told everywhere, in the same words."""
-        threads = (self.capture.thread, *self._requery.threads, self._retention.thread, *self.runner.threads)
+        ours = self.capture.thread, self._retention.thread, self.mover.thread
+        threads = (*ours, *self._requery.threads, *self.runner.threads)
         return self.capture.failure or self.capture.stall or self.runner.failure or first_failure(threads)
 
     @property
@@ -198,9 +216,11 @@ class Pipeline:
 
     def start(self) -> None:
         self._tables.recapture()
+        self.moves.resume()
         self.capture.start()
         self.runner.start()
         self._requery.start()
+        self.mover.start()
         self._expires_at = time.monotonic() + _LEASE_S  # not before: who waits for a slow start may resume after it
         self._retention.start()
 
@@ -209,6 +229,7 @@ class Pipeline:
         with self._opened:
             self._opened.callback(self.source.close)
             self._offload.stop()
+            self.mover.stop()
             self._retention.stop()
             self.capture.stop()
             self._requery.stop()
@@ -248,7 +269,10 @@ class Pipeline:
         return self._planner.tables().get(name)
 
     def cell_of(self, planned: Planned) -> int:
-        return partition_of(planned.template, planned.instance, self.grid.queries) * self.grid.writes
+        return self._partition_of(planned) * self.grid.writes
+
+    def _partition_of(self, planned: Planned) -> int:
+        return partition_of(planned.template, planned.instance, self.grid.queries)
 
     def ask(self, sql: str, params: Given = ()) -> Answer:
         """A query that is not live, answered by the source."""
@@ -277,7 +301,12 @@ class Pipeline:
         self._subscriptions.ended(*instances)
 
     def _give_up(self, instance: int, reason: str) -> None:
-        self._subscriptions.give_up(instance, reason)
+        """The source has no answer for it: what we can follow, we do."""
+        query = self._planner.requeried.get(instance)
+        if query is not None and query.moved:
+            self.mover.retreat(query.template, reason)
+        else:
+            self._subscriptions.give_up(instance, reason)
 
     def right_through(self, instance: int, to: int, position: int) -> int:
         """The position that a window which the source answers is right for, to a reader of its cell up to `to`."""
@@ -302,6 +331,7 @@ class Pipeline:
 
     def activate(self, planned: Planned) -> None:
         """Makes the template known to the cells, with the rows its table has; once."""
+        planned = self.strategies.at(planned)
         template = planned.template
         if self._is_known(planned):
             return
@@ -335,7 +365,8 @@ class Pipeline:
 
     def lost(self, planned: Planned) -> None:
         """A relation that ended in its cell is read anew when somebody asks again."""
-        self._templates.lost(planned.template)
+        if planned.strategy not in ASKED:
+            self._templates.lost(planned.template)
 
     def _expel(self, expel: Expel) -> None:
         """What a cell cannot get past ends there; over budget, it is refused for a while."""
@@ -344,23 +375,6 @@ class Pipeline:
         self._templates.expel(expel)
 
     # — what the source tells
-
-    def _on_schema(self, schema: Schema) -> None:
-        """Logs it. What is over is forgotten first: to read anew what the cells still have is no harm, to count on what
-        they have not would be."""
-        self._planner.forget_tables()
-        if schema.after is None:
-            self._catalog.forget(schema.table)
-            self._held.forget(schema.table)
-        elif schema.retyped:
-            self._catalog.forget_relations(schema.table)
-            self._requery.windows.reshaped(schema.table)
-        self._subscriptions.close(ended_windows(self._requery.windows, schema), schema)
-        self._save()
-
-    def _redefined(self) -> None:
-        self._planner.forget_tables()
-        self._requery.windows.redefined()
 
     def _relearned(self, query: Requeried) -> Requeried:
         """What a query that the source answers reads now that views or functions may be others, its tables captured."""

@@ -12,6 +12,7 @@ import msgspec
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.by_key.fetcher import KeyFetcher
+from headwater.pipeline.moves.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import Control, SubscribeRecord, UnsubscribeRecord
 from headwater.pipeline.records.control_log import ControlLog
@@ -29,10 +30,14 @@ class Subscriptions:
         asked: WatchedWindows,
         usage: TemplateUsage,
         keys: KeyFetcher,
+        strategies: CurrentStrategies,
+        partition: Callable[[Planned], int],
         boot: int,
     ) -> None:
+        """`partition` tells in which query partition the window of a plan lives."""
         self._log, self._planner, self._asked, self._usage, self._boot = log, planner, asked, usage, boot
         self._keys = keys
+        self._strategies, self._partition = strategies, partition
         self._ending: set[int] = set()  # windows whose end is logged, or about to be
 
     def is_ending(self, instance: int) -> bool:
@@ -43,16 +48,21 @@ class Subscriptions:
     ) -> None:
         """Activates their templates and logs the subscriptions. `clients`, by instance: for whom the source is asked,
         so that each has a share of its questions."""
-        self._usage.begin(one.instance for one in planned)
+        self._usage.begin([one.instance for one in planned], [one.template for one in planned])
         try:
             for one in planned:
                 activate(one)
             self._keys.want(planned)
-            self._log.append_many(self._record(one) for one in planned)
+            with self._strategies.lock:
+                self._log_begun([self._strategies.at(one) for one in planned], clients)
         except HeadwaterError:
             self._usage.end(*(one.instance.id for one in planned))
             self._keys.held.release(one.instance.id for one in planned)
             raise
+
+    def _log_begun(self, planned: Sequence[Planned], clients: Mapping[int, int]) -> None:
+        """Each by the strategy that its template has now."""
+        self._log.append_many([self._record(one) for one in planned])
         for one in planned:
             if one.strategy in ASKED:
                 self._asked.watch(self._planner.question(one), clients.get(one.instance.id, 0))
@@ -62,9 +72,12 @@ class Subscriptions:
         plain = SubscribeRecord(one.template, one.id, one.values, one.limit, one.offset, self._boot)
         if planned.strategy not in ASKED:
             return plain
-        selection = self._planner.question(planned).selection
-        keys = selection and keys_of(selection)
-        return msgspec.structs.replace(plain, answered=True, ordered=planned.template.ordered, keys=keys)
+        query = self._planner.question(planned)
+        keys = query.selection and keys_of(query.selection)
+        partition = self._partition(planned) if query.moved else None
+        return msgspec.structs.replace(
+            plain, answered=True, ordered=planned.template.ordered, keys=keys, partition=partition
+        )
 
     def end(self, *instances: int) -> None:
         """Nobody wants them any more: logs their end."""

@@ -10,34 +10,45 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from headwater.plan.template import Instance
+from headwater.plan.template import Instance, Template
 
 
 class TemplateUsage:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._template: dict[int, str] = {}
+        self._live: dict[int, Instance] = {}
         self._instances: dict[str, set[int]] = {}
+        self._templates: dict[str, Template] = {}
         self._idle: dict[str, float] = {}
         self.lock = threading.RLock()
 
-    def begin(self, instances: Iterable[Instance]) -> None:
+    def begin(self, instances: Iterable[Instance], templates: Iterable[Template] = ()) -> None:
         """From here on their templates stay."""
         with self.lock:
+            self._templates.update({one.id: one for one in templates})
             for one in instances:
-                self._template[one.id] = one.template
+                self._live[one.id] = one
                 self._instances.setdefault(one.template, set()).add(one.id)
                 self._idle.pop(one.template, None)
 
     def end(self, *instances: int) -> None:
         with self.lock:
             for instance in instances:
-                template = self._template.pop(instance, None)
-                if template is not None:
-                    self._instances[template].discard(instance)
-                    self.rest(template)
-            if not self._template:
-                self._template.clear()  # which lets go of the room for those that were there
+                ended = self._live.pop(instance, None)
+                if ended is not None:
+                    self._instances[ended.template].discard(instance)
+                    self.rest(ended.template)
+            if not self._live:
+                self._live.clear()  # which lets go of the room for those that were there
+
+    def template(self, id: str) -> Template | None:
+        """None where nobody is subscribed to an instance of it."""
+        return self._templates.get(id)
+
+    def instances(self, template: str) -> list[Instance]:
+        """Those with subscribers."""
+        with self.lock:
+            return [self._live[one] for one in self._instances.get(template, ())]
 
     def rest(self, *templates: str) -> None:
         """Those of them that nobody is subscribed to may go, a while from now."""
@@ -45,6 +56,7 @@ class TemplateUsage:
             for template in templates:
                 if not self._instances.get(template):
                     self._instances.pop(template, None)
+                    self._templates.pop(template, None)
                     self._idle.setdefault(template, self._clock())
 
     def idle(self, for_s: float) -> list[str]:

@@ -18,6 +18,7 @@ from headwater.sql.ir.relation import Join, Relation, columns_of, walked
 from headwater.sql.ir.relation_text import tree
 
 _WHY = {"incremental": "one table, row by row; every change is matched as it comes"}
+_PLAN_MOVED = "plan, where it is followed again"
 _WHY_DERIVED = {"incremental": "every operator follows the changes of its inputs"}
 
 
@@ -42,7 +43,10 @@ def explain(
     sections = (
         [f"template {template.id}", f"instance {instance.id}"],
         [f"strategy {planned.strategy}: {_why(planned)}"],
-        ["plan", *_tree(list(_operators(template, instance)), _beside(_source(template, table, order), actuals))],
+        [
+            _PLAN_MOVED if planned.moved else "plan",
+            *_tree(list(_operators(template, instance)), _beside(_source(template, table, order), actuals)),
+        ],
         _listed("params", [f":p{n} {_told(*asked, text)}" for n, asked, text in _params(template, instance)]),
         ["effective query", f"  {effective_sql(template, instance)}"],
         _listed("actual", actuals.whole if actuals is not None else []),
@@ -52,6 +56,8 @@ def explain(
 
 
 def _why(planned: Planned) -> str:
+    if planned.moved:
+        return planned.moved
     reasons = _WHY if planned.template.relation is None else _WHY_DERIVED
     return reasons.get(planned.strategy, "chosen by the planner")
 

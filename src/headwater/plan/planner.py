@@ -24,7 +24,8 @@ _LONG: dict[str, tuple[dict[str, Table], Template]] = {}  # long texts bound bef
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`text` and `given` are the query as its user wrote it: it may have to be planned again."""
+    """`text` and `given` are the query as its user wrote it: it may have to be planned again. `moved` says why its
+    windows have another strategy than they were planned for, where they do."""
 
     template: Template
     instance: Instance
@@ -32,6 +33,7 @@ class Planned:
     notes: tuple[str, ...] = ()
     text: str = field(default="", compare=False)
     given: Given = field(default=(), compare=False)
+    moved: str = field(default="", compare=False)
 
 
 def plan(query: Query | str, tables: Tables, params: Given = ()) -> Planned:

@@ -33,7 +33,8 @@ class Requeried:
     """`mask` tells for each table which columns count; rows that come or go always do. `why` says why it is neither
     incremental nor, where it has no selection, selective. `learned`: after so many redefinitions of views and functions
     it was found what the query reads. It calls `functions`. `asks` are the columns that instances of the template ask
-    for values of, `only` the values of this one: other changes of these tables do not concern it."""
+    for values of, `only` the values of this one: other changes of these tables do not concern it. One that was `moved`
+    could be followed."""
 
     template: str
     instance: int
@@ -49,6 +50,7 @@ class Requeried:
     asks: tuple[AskedColumn, ...] = ()
     functions: frozenset[str] = frozenset()
     only: Mapping[str, AskedKeys] = field(default_factory=dict)
+    moved: bool = False
 
     @property
     def strategy(self) -> str:

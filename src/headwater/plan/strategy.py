@@ -1,4 +1,5 @@
 """The names of the strategies by which a query is kept current."""
 
-SELECTIVE, REQUERY = "selective", "requery"
+INCREMENTAL, SELECTIVE, REQUERY = "incremental", "selective", "requery"
+STRATEGIES = (INCREMENTAL, SELECTIVE, REQUERY)
 ASKED = (SELECTIVE, REQUERY)  # the strategies whose results are the answers of the source

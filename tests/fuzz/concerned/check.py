@@ -11,7 +11,7 @@ from typing import Any
 from headwater.model.change import Transaction
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT
-from headwater.pipeline.planning.strategy import _asks
+from headwater.pipeline.planning.strategy import asked_values_of
 from headwater.pipeline.requery.dirty_keys import DirtyKeys
 from headwater.pipeline.requery.key_renames import KeyRenames
 from headwater.pipeline.requery.requeried_window import RequeriedWindow
@@ -74,7 +74,7 @@ class Concerns:
             except HeadwaterError:
                 self.tally["refused"] += 1
                 continue
-            asks = _asks(self.source, tables, asked.text, reads)
+            asks = asked_values_of(self.source, tables, asked.text, reads)
             self.tally["asks for values" if asks else "asks for everything"] += 1
             for value in self.values:
                 self._watch(

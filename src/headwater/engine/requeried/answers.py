@@ -26,9 +26,10 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.changelog import Changelog
 from headwater.engine.windows.shown_hashes import ShownHashes
 from headwater.model.encoding.keys import hash_encoded
-from headwater.model.encoding.tagged_bytes import pack_column, storable_rows, stored
+from headwater.model.encoding.tagged_bytes import pack_column, storable, storable_rows, stored
 from headwater.model.value import Row, Type, to_array
 from headwater.model.value import field as typed_field
+from headwater.plan.template import Instance
 
 _ENCODER = msgspec.msgpack.Encoder()
 _NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
@@ -37,7 +38,7 @@ _NONE = (0, NOWHERE, NOWHERE)  # no hash, no index, no place in the pool
 @dataclass(slots=True)
 class Answered:
     """One window. `seq` is 0 until the first answer, `position` is the source's at the last. One that is `keyed` has
-    its rows there."""
+    its rows there. `origin` is the instance that it is of, where it may be followed change by change again."""
 
     template: str
     ordered: bool
@@ -47,6 +48,7 @@ class Answered:
     prev: int = 0
     keyed: KeyedRows | None = None
     position: int = 0
+    origin: Instance | None = None
 
     def side(self) -> HashedRows:
         """What it shows."""
@@ -65,13 +67,33 @@ class Answers:
     def __contains__(self, instance: int) -> bool:
         return instance in self._windows
 
-    def subscribe(self, instance: int, template: str, ordered: bool, keys: Keys | None = None) -> None:
+    def subscribe(
+        self, instance: int, template: str, ordered: bool, keys: Keys | None = None, origin: Instance | None = None
+    ) -> None:
         """Opens the window, or shows again what it holds."""
         keyed = KeyedRows(keys) if keys is not None else None
-        window = self._windows.setdefault(instance, Answered(template, ordered, keyed=keyed))
+        window = self._windows.setdefault(instance, Answered(template, ordered, keyed=keyed, origin=origin))
         self._saved.note(instance)
         if window.seq:
             self._emit_whole(instance, window)
+
+    def take_over(
+        self, origin: Instance, ordered: bool, rows: Sequence[Row] | None, seqs: tuple[int, int], position: int
+    ) -> None:
+        """A window that was followed until now, with the rows that it has at this position, under a seq and the one
+        before it. It is shown whole: its rows are known by other hashes from here on. One without a result, because a
+        row of it fails, gets its rows with its first answer."""
+        window = self._windows[origin.id] = Answered(origin.template, ordered, origin=origin)
+        self._saved.note(origin.id)
+        if rows is not None:
+            window.rows, window.hashes = list(rows), hashes_of(rows)
+            (window.seq, window.prev), window.position = seqs, position
+            self._emit_whole(origin.id, window)
+
+    def origins(self, template: str) -> list[Instance]:
+        """The windows of a template that may be followed change by change again."""
+        found = (one.origin for one in self._windows.values() if one.template == template)
+        return [one for one in found if one is not None]
 
     def unsubscribe(self, instance: int) -> None:
         if self._windows.pop(instance, None) is not None:
@@ -168,17 +190,19 @@ class Answers:
 
     def load(self, directory: Path, files: Iterable[str]) -> None:
         for instance, packed in self._saved.load(directory, files):
-            self._windows[instance] = _loaded(*msgspec.msgpack.decode(packed, ext_hook=stored))
+            self._windows[instance] = _loaded(instance, *msgspec.msgpack.decode(packed, ext_hook=stored))
 
 
 def _saved(one: Answered) -> tuple[object, ...]:
     keys = one.keyed and one.keyed.keys
     rows = one.rows if one.keyed is None else list(one.keyed.rows.values())
     names = {} if one.keyed is None else one.keyed.names.kept
-    return one.template, one.ordered, storable_rows(rows), one.seq, one.prev, keys, one.position, names
+    asked = one.origin and (storable(one.origin.values), one.origin.limit, one.origin.offset)
+    return one.template, one.ordered, storable_rows(rows), one.seq, one.prev, keys, one.position, names, asked
 
 
 def _loaded(
+    instance: int,
     template: str,
     ordered: bool,
     rows: list[list[Any]],
@@ -187,10 +211,12 @@ def _loaded(
     keys: dict[str, Any] | None,
     position: int,
     names: dict[int, int],
+    asked: tuple[list[Any], int | None, int] | None = None,
 ) -> Answered:
     known = [tuple(row) for row in rows]
     if keys is None:
-        return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position)
+        origin = None if asked is None else Instance(instance, template, tuple(asked[0]), *asked[1:])
+        return Answered(template, ordered, known, hashes_of(known), seq, prev, position=position, origin=origin)
     keyed = KeyedRows(msgspec.convert(keys, Keys), names=ShownHashes(names))
     keyed.load(known)
     return Answered(template, ordered, seq=seq, prev=prev, keyed=keyed, position=position)

@@ -5,7 +5,7 @@ It never looks at what rows mean: `windows/row_identity.py` identifies rows, `wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,14 @@ def since(delta: Delta, tx: int) -> Delta:
     batch, renames = delta.batch, delta.renames
     kept = batch.filter(pc.greater_equal(batch.column(batch.num_columns - 2), tx))
     return Delta(kept, None if renames is None else renames.filter(pc.greater_equal(renames.column(0), tx)))
+
+
+def transactions_in(deltas: Mapping[str, Sequence[Delta]], tables: Iterable[str]) -> int:
+    """How many transactions changed some of these tables."""
+    batches = [part.batch for name in tables for part in deltas.get(name, ())]
+    if sum(batch.num_rows for batch in batches) <= 1:
+        return len(batches)
+    return len(np.unique(np.concatenate([batch.column(batch.num_columns - 2).to_numpy() for batch in batches])))
 
 
 def by_transaction(deltas: Mapping[str, Sequence[Delta]]) -> Iterator[dict[str, list[Delta]]]:

@@ -12,7 +12,7 @@ from headwater.gateway.hub.open_sessions import OpenSessions
 from headwater.gateway.hub.session import Due, Session, Subscription
 from headwater.gateway.hub.window_cache import WindowCache
 from headwater.gateway.hub.windows import Windows
-from headwater.model.emission import Diff, Emission
+from headwater.model.emission import Diff, Emission, Result
 from headwater.model.errors import HeadwaterError, Resync
 from headwater.pipeline.pipeline import Pipeline
 from headwater.pipeline.records.diff_record import Event
@@ -47,6 +47,8 @@ class Delivery:
             return
         for subscription in self._windows.subscribers(event.instance):
             if subscription.started and news:
+                if isinstance(emission, Result):
+                    self._follow_move(subscription, event.tx)
                 self._emit(subscription, event.tx, emission)
             elif not subscription.started and window.shows:
                 self._begin(subscription, window)
@@ -70,11 +72,19 @@ class Delivery:
             self.resync(gap.message, window)
             return
         subscription.started = True
+        self._follow_move(subscription, window.seq)
         sink, position = subscription.session.sink, window.position
         for emission in opening:
             self._emit(subscription, emission.seq, emission)
         ready = Due(window.seq, lambda: sink.ready(subscription.id, position), True, subscription)
         self._sessions.put(subscription.session, ready)
+
+    def _follow_move(self, subscription: Subscription, tx: int) -> None:
+        """A window that was moved to another strategy shows its result: how it is kept current is told before that."""
+        now = self._pipeline.strategies.at(subscription.planned, tx)
+        if now.strategy != subscription.planned.strategy:
+            subscription.planned = now
+            self._sessions.put(subscription.session, Due(tx, lambda: self._windows.moved(subscription, now)))
 
     def _emit(self, subscription: Subscription, tx: int, emission: Emission) -> None:
         sink = subscription.session.sink

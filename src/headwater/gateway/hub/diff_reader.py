@@ -115,7 +115,9 @@ class DiffReader:
             return 1
         for record in records:
             try:
-                self._take(cell, decode_report(record.payload))
+                report = decode_report(record.payload)
+                self._take(cell, report)
+                self._pipeline.mover.spent(report.costs)
             except Exception:
                 _log.exception(
                     "could not read the diffs of cell %d at offset %d; sending fresh results", number, record.offset

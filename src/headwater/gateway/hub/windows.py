@@ -15,6 +15,7 @@ from headwater.gateway.hub.session import Session, Subscription
 from headwater.gateway.hub.window_cache import WindowCache
 from headwater.log.record import tx_of
 from headwater.pipeline.pipeline import Pipeline
+from headwater.plan.planner import Planned
 from headwater.plan.requery_whole import ASKED
 from headwater.runtime.release_memory import trim_memory
 
@@ -74,6 +75,17 @@ class Windows:
         self.subscriptions += 1
         self.idle.drop(instance)
         self.subscribed.setdefault(instance, {})[subscription] = None
+
+    def moved(self, subscription: Subscription, planned: Planned) -> None:
+        """Its window has another strategy from its next result on."""
+        session = subscription.session
+        if session.subscriptions.get(subscription.id) is not subscription:
+            return  # which left meanwhile
+        session.answered.pop(subscription.id, None)
+        if planned.strategy in ASKED:
+            session.answered[subscription.id] = subscription
+            subscription.right_through = -1
+        session.sink.replanned(subscription.id, planned)
 
     def leave(self, subscription: Subscription) -> None:
         session, instance = subscription.session, subscription.planned.instance.id

@@ -29,6 +29,7 @@ from headwater.gateway.web.subscribe_batch import Subscriber, SubscribeRequest, 
 from headwater.gateway.web.thread_pools import PREPARED_AT_ONCE_MAX
 from headwater.model.errors import HeadwaterError
 from headwater.plan.planner import Planned
+from headwater.plan.strategy import INCREMENTAL
 from headwater.protocol.messages import (
     Message,
     Subscribe,
@@ -180,7 +181,7 @@ class Socket:
 
     def plan(self, subscribe: Subscribe) -> Planned:
         planned = self._server.pipeline.plan(subscribe.sql, _given(subscribe))
-        self._allowance.ask(subscribe.id, planned.strategy)
+        self._allowance.ask(subscribe.id, INCREMENTAL if planned.moved else planned.strategy)
         return planned
 
     def joining(self, subscribe: Subscribe, planned: Planned) -> Joining:

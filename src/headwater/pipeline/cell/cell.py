@@ -23,6 +23,7 @@ from headwater.log.segment import SegmentReader, SegmentWriter
 from headwater.model.errors import Corrupt
 from headwater.pipeline.cell.config import CellConfig
 from headwater.pipeline.cell.control_records import ControlRecords
+from headwater.pipeline.cell.cost_meter import CostMeter
 from headwater.pipeline.cell.expulsion import expulsions, overburdened, placed
 from headwater.pipeline.cell.manifest import Manifest, read_manifests
 from headwater.pipeline.cell.manifest_writer import ManifestWriter
@@ -59,6 +60,8 @@ class Cell:
         self._diffs = SegmentWriter.fenced(config.layout.diffs(config.number), limits=segments, durable=False)
         self._manifests = ManifestWriter(self._directory, self._diffs, config.limits.history_bytes_max)
         self._dataflow, self._leases, found = self._restored()
+        self._meter = CostMeter()
+        self._dataflow.metered(self._meter.of)
         self._number, self.applied = (0, 0) if found is None else (found.number, found.offset)
         self._positions = StepPositions(0 if found is None else found.position)
         ended = 0 if found is None else found.ended
@@ -227,6 +230,7 @@ class Cell:
             config.attempt,
             {tx: self._positions.of(tx, instance) for tx, instance in emitted.index.moments()},
             emitted,
+            self._meter.due(),
         )
         self._diffs.append(Kind.DIFFS, report)
 

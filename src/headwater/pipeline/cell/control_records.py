@@ -31,6 +31,7 @@ from headwater.pipeline.records.control import (
     Expel,
     FetchRecord,
     Hydration,
+    MoveRecord,
     Release,
     Schema,
     SubscribeRecord,
@@ -40,6 +41,7 @@ from headwater.pipeline.records.control import (
     decode_control,
 )
 from headwater.plan.planner import logged_template
+from headwater.plan.strategy import ASKED
 from headwater.plan.template import Instance, Template
 
 _GONE = "its table was changed or dropped while the query was set up: subscribe again"
@@ -81,14 +83,8 @@ class ControlRecords:
                 self._define(table)
             case Activate() as activate:
                 self._activate(activate, record.offset)
-            case SubscribeRecord() as subscribe:
-                self._subscribe(subscribe, record.offset)
-            case UnsubscribeRecord(instance, reason, lost):
-                self._dataflow.answers.close(instance, tx_of(record.offset, 0), reason, _ending(lost))
-                self._end(instance, tx_of(record.offset, 0))
-            case AnswerRecord(instance, position, rows, parts, renamed):
-                self._positions.answer(record.offset, position)
-                self._dataflow.answers.answer(instance, rows, tx_of(record.offset, 0), position, parts, renamed)
+            case SubscribeRecord() | UnsubscribeRecord() | AnswerRecord() | MoveRecord() as of_windows:
+                self._apply_to_windows(of_windows, record.offset)
             case FetchRecord() | Unwant() as keys:
                 self._hold_keys(keys, record.offset)
             case Schema() as schema:
@@ -108,6 +104,24 @@ class ControlRecords:
                 self.ended_boot = boot
             case Expel():
                 pass  # read when the cell was made: it counts at an earlier record
+
+    def _apply_to_windows(
+        self, control: SubscribeRecord | UnsubscribeRecord | AnswerRecord | MoveRecord, offset: int
+    ) -> None:
+        tx = tx_of(offset, 0)
+        match control:
+            case SubscribeRecord() as subscribe:
+                self._subscribe(subscribe, offset)
+            case UnsubscribeRecord(instance, reason, lost):
+                self._dataflow.answers.close(instance, tx, reason, _ending(lost))
+                self._end(instance, tx)
+            case AnswerRecord(instance, position, rows, parts, renamed):
+                self._positions.answer(offset, position)
+                self._dataflow.answers.answer(instance, rows, tx, position, parts, renamed)
+            case MoveRecord() as move:
+                self._move(move, tx)
+            case never:
+                assert_never(never)
 
     def _define(self, table: Table) -> None:
         if table.name not in self._dataflow.tables:
@@ -149,7 +163,7 @@ class ControlRecords:
 
     def _fetch(self, fetched: FetchRecord, table: Table, here: int) -> None:
         """What was logged of the table since its rows were read, all of it, brings them to this record."""
-        with placed(self._applied), blaming(table.name):
+        with placed(self._applied), Blame(table.name):
             rows = [*fetched_rows(fetched, table)]
             if fetched.last:
                 read = Hydration(table, position=fetched.position, since=fetched.since)
@@ -184,25 +198,46 @@ class ControlRecords:
 
     def _subscribe(self, subscribe: SubscribeRecord, offset: int) -> None:
         if subscribe.answered:
-            self._answered(subscribe)
+            self._answered(subscribe, tx_of(offset, 0))
             return
         if not self._dataflow.knows(subscribe.template):
             self._refuse(subscribe, offset)
             return
-        instance = Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
+        instance = _instance(subscribe)
+        self._dataflow.answers.unsubscribe(instance.id)  # it was answered until now, and is followed from here on
         with placed(self._applied), Blame(instance.template):
             subscribed = self._dataflow.subscribe(instance, tx_of(offset, 0))
         if subscribed:
             self._leases.grant(instance.id, subscribe.boot)
             self._positions.ask(instance.id)
 
-    def _answered(self, subscribe: SubscribeRecord) -> None:
-        if home(subscribe.template, self._config.grid.queries) == self._config.grid.partition(self._config.number)[0]:
+    def _answered(self, subscribe: SubscribeRecord, tx: int) -> None:
+        """One that may be followed again lives where it then does; where it was followed until now, its rows stay."""
+        partition, origin = subscribe.partition, None
+        if partition is None:
+            partition = home(subscribe.template, self._config.grid.queries)
+        else:
+            origin = _instance(subscribe)
+            self._dataflow.ask_one(subscribe.instance, tx, self._positions.last)
+        if partition == self._config.grid.partition(self._config.number)[0]:
             window = subscribe.template, subscribe.ordered, subscribe.keys
-            self._dataflow.answers.subscribe(subscribe.instance, *window)
+            self._dataflow.answers.subscribe(subscribe.instance, *window, origin)
             self._leases.grant(subscribe.instance, subscribe.boot)
             known = self._dataflow.answers.answered_at(subscribe.instance)
             self._positions.ask(subscribe.instance, known)
+
+    def _move(self, move: MoveRecord, tx: int) -> None:
+        """Where a template that is to be followed is not here any more, its windows begin anew."""
+        if move.strategy in ASKED:
+            self._dataflow.ask(move.template, tx, self._positions.last)
+        elif self._dataflow.knows(move.template):
+            with placed(self._applied), Blame(move.template):
+                for instance in self._dataflow.follow(move.template, tx):
+                    self._positions.ask(instance.id)
+        else:
+            for instance in self._dataflow.answers.origins(move.template):
+                self._dataflow.answers.close(instance.id, tx, _GONE, "lost")
+                self._leases.end(instance.id)
 
     def _refuse(self, subscribe: SubscribeRecord, offset: int) -> None:
         """Its table went away between the asking and this record. No cell owns it: the first one answers."""
@@ -224,6 +259,10 @@ class ControlRecords:
         self._leases.end(instance)
         self._dataflow.unsubscribe(instance, tx)
         self._dataflow.answers.unsubscribe(instance)
+
+
+def _instance(subscribe: SubscribeRecord) -> Instance:
+    return Instance(subscribe.instance, subscribe.template, subscribe.values, subscribe.limit, subscribe.offset)
 
 
 def _ending(lost: bool) -> Ending:

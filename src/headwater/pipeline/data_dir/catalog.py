@@ -37,9 +37,22 @@ class Known(msgspec.Struct, frozen=True):
     arranged: Arranged | None = None
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """Of a template that could be followed: the strategy that its windows were moved to, why, and the relation that it
+    is followed by. A transaction cost `change_ms` while it was followed; it was moved so many `times`, back and
+    forth."""
+
+    strategy: str
+    reason: str
+    relation: str
+    change_ms: float = 0.0
+    times: int = 1
+
+
 class Catalog(msgspec.Struct):
     """`gen` tells the logs of two data directories of one source apart: it grows with time. `by_key` are the captured
-    tables that are held by key, `whole` those that were so until a query needed all of their rows."""
+    tables that are held by key, `whole` those that were so until a query needed all of their rows. `moved` are the
+    active templates whose windows have another strategy than they were planned for."""
 
     source: str
     cells: int
@@ -51,6 +64,7 @@ class Catalog(msgspec.Struct):
     arranged: set[Arranged] = msgspec.field(default_factory=set)
     by_key: set[str] = msgspec.field(default_factory=set)
     whole: set[str] = msgspec.field(default_factory=set)
+    moved: dict[str, Moved] = msgspec.field(default_factory=dict)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
@@ -61,6 +75,7 @@ class Catalog(msgspec.Struct):
     def forget_relation(self, name: str) -> None:
         self.arranged = {one for one in self.arranged if one.name != name}
         self.templates = {id: known for id, known in self.templates.items() if known.table != name}
+        self.moved = {id: moved for id, moved in self.moved.items() if id in self.templates}
 
     def expel(self, name: str) -> None:
         """One template, or all that is made of a relation or table: which itself is still captured."""
@@ -73,9 +88,24 @@ class Catalog(msgspec.Struct):
         known = self.templates.pop(template, None)
         if known is None:
             return False
+        self.moved.pop(template, None)
         if known.arranged is not None and all(one.arranged != known.arranged for one in self.templates.values()):
             self.arranged.discard(known.arranged)
         return True
+
+    def ask(self, template: str, moved: Moved) -> None:
+        """The source answers its windows from here on: nothing is held for it."""
+        known = self.templates[template]
+        self.release(template)
+        self.templates[template] = Known(template, known.tables, known.names)
+        self.moved[template] = moved
+
+    def follow(self, template: str, known: Known) -> None:
+        """The source was not to answer its windows after all."""
+        self.templates[template] = known
+        self.moved.pop(template, None)
+        if known.arranged is not None:
+            self.arranged.add(known.arranged)
 
     def forget_relations(self, table: str) -> None:
         """Those that read the table: they began with types that it no longer has. What the source answers goes on."""

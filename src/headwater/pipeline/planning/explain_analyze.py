@@ -5,7 +5,7 @@ It reads every row of the tables of the query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,17 +20,22 @@ from headwater.pipeline.activation.row_statistics import row_profiler
 from headwater.plan.explain import Actuals
 from headwater.plan.join_order.choice import chosen
 from headwater.plan.join_order.order import JoinOrder, reordered
+from headwater.plan.join_order.profile import Profiler
 from headwater.plan.planner import Planned
 from headwater.sources.source import Source
+from headwater.sql.ir.relation import Relation
 
 _PAIR_BYTES = 128
+Choose = Callable[[Relation, Profiler], JoinOrder | None]
 
 _MODEST = replace(
     DEFAULT, work_pairs_max=DEFAULT.explain_pairs_max, work_bytes_max=DEFAULT.explain_pairs_max * _PAIR_BYTES
 )
 
 
-def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> tuple[Actuals, JoinOrder | None]:
+def measure(
+    source: Source, tables: Mapping[str, Table], planned: Planned, choose: Choose = chosen
+) -> tuple[Actuals, JoinOrder | None]:
     """With the order that joins ran in, which is chosen by the rows. It runs in the server, so it may use less than a
     query that is set up in a process of its own."""
     template = planned.template
@@ -39,7 +44,7 @@ def measure(source: Source, tables: Mapping[str, Table], planned: Planned) -> tu
     if template.relation is None:
         return Actuals([_counted(rows[template.table].num_rows, "row")], _whole(used, rows, planned, None)), None
     read = ((used[name], batch.num_rows, [batch]) for name, batch in rows.items())
-    order = chosen(template.relation, row_profiler(read))
+    order = choose(template.relation, row_profiler(read))
     physical = reordered(template.relation, order)
     whole = {name: [batch] for name, batch in rows.items()}
     found = measured(physical, used, whole, Budget.of(_MODEST), planned.instance.values)

@@ -14,6 +14,9 @@ from headwater.model.schema import Table
 from headwater.pipeline.activation.activator import Outdated, still_fits
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog
+from headwater.pipeline.moves.current_strategies import CurrentStrategies
+from headwater.pipeline.planning.moved_questions import MovedQuestions
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.plan_cache import PlanCache
 from headwater.pipeline.planning.requery_templates import RequeryTemplates
 from headwater.pipeline.planning.strategy import (
@@ -37,18 +40,28 @@ class QueryPlanner:
     """`requeried` are the queries that the source answers, by instance. `redefinitions` counts those of views and
     functions that were told so far."""
 
-    def __init__(self, source: Source, catalog: Catalog, capture: Capture, redefinitions: Callable[[], int]) -> None:
-        self._source, self._catalog, self._capture = source, catalog, capture
+    def __init__(
+        self,
+        source: Source,
+        catalog: Catalog,
+        capture: Capture,
+        redefinitions: Callable[[], int],
+        options: PlanOptions,
+        strategies: CurrentStrategies,
+    ) -> None:
+        self._source, self._catalog, self._capture, self._options = source, catalog, capture, options
         self._redefinitions = redefinitions
         self._declared: dict[str, Table] = {}
         self._plans = PlanCache(lambda sql, params: plan_followed(source, self._catalog.tables, sql, params))
-        self._templates = RequeryTemplates()
+        self._templates, self._strategies = RequeryTemplates(), strategies
+        self.moved = MovedQuestions(source, self.tables, redefinitions)
         self.requeried: dict[int, Requeried] = {}
 
     def forget_plans(self) -> None:
         """Another table is captured: other texts may be planned."""
         self._plans.forget()
         self._templates.forget()
+        self.moved.forget()
 
     def forget_tables(self) -> None:
         """Tables may be other than the source declared them."""
@@ -95,15 +108,17 @@ class QueryPlanner:
         if another is not None:
             self.requeried[another.instance] = another
             return planned_requery(another)
-        try:
-            return self._plans.plan(sql, params)
-        except SqlError:
-            self._declare()
-        planned, query = plan_with(self._source, self.tables(), sql, params)
+        if self._options.strategy not in ASKED:
+            try:
+                return self._strategies.at(self._plans.plan(sql, params))
+            except SqlError:
+                pass
+        self._declare()
+        planned, query = plan_with(self._source, self.tables(), sql, params, self._options.strategy)
         if query is not None:
             learned = self.requeried[query.instance] = replace(query, learned=redefinitions)
             self._templates.learn(known, learned, params)
-        return planned
+        return self._strategies.at(planned)
 
     def _another(self, sql: str, params: Given) -> Requeried | None:
         """An instance of a template that the source was asked about before."""
@@ -123,11 +138,15 @@ class QueryPlanner:
 
     def explain(self, sql: str, params: Given, analyze: bool, notes: Notes) -> str:
         self._declare()
-        return explain_with(self._source, self.tables(), sql, params, analyze, notes)
+        return explain_with(
+            self._source, self.tables(), sql, params, analyze, self._options, self._strategies.at, notes
+        )
 
     def question(self, planned: Planned) -> Requeried:
         """What the source is asked. It went with its window, where that ended since the query was planned."""
         known = self.requeried.get(planned.instance.id)
+        if known is None and planned.moved:
+            known = self.requeried[planned.instance.id] = self.moved.of(planned)
         if known is None:
             self.plan(planned.text, planned.given)
             known = self.requeried.get(planned.instance.id)
@@ -140,6 +159,8 @@ class QueryPlanner:
 
     def relearned(self, query: Requeried) -> Requeried:
         """What a query that the source answers reads now that views or functions may be others."""
+        if query.moved:
+            return self.moved.again(query)
         redefinitions = self._redefinitions()
         another, known = self._another(query.sql, query.params), self._templates.known
         if another is not None and another.learned == redefinitions and is_same(another, query):

@@ -1,4 +1,4 @@
-"""Chooses the strategy of a query: incremental where possible, else selective, else requery."""
+"""Chooses the strategy of a query: incremental where possible, else selective, else requery; or the forced one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import SqlError, UnsupportedQuery
 from headwater.model.schema import Table
 from headwater.pipeline.planning.explain_analyze import measure
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.plan.explain import explain
-from headwater.plan.join_order.choice import chosen
 from headwater.plan.join_order.cluster import clusters_of
 from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.join_order.profile import profiler
@@ -19,6 +19,7 @@ from headwater.plan.planner import Planned, plan
 from headwater.plan.requery_by_key import Selection, selection_of
 from headwater.plan.requery_by_value import AskedColumn, asked_columns
 from headwater.plan.requery_whole import ASKED, Requeried, explain_requery, planned_requery, requeried
+from headwater.plan.strategy import INCREMENTAL, REQUERY, SELECTIVE
 from headwater.plan.template import Template
 from headwater.plan.volatile_functions import refuse_volatile
 from headwater.sources.source import Reads, Source
@@ -26,17 +27,43 @@ from headwater.sql.outline.tokens import NoOutline
 from headwater.sql.syntax.parameters import Given
 
 Notes = Callable[[Template], Iterable[str]]  # of a template, for EXPLAIN
+_FORCED = "strategy {} is forced"
+_NOT_INCREMENTAL = "not incremental: "
+_CHOSEN = PlanOptions()
 _log = logging.getLogger("headwater.plan")
 
 
-def plan_with(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> tuple[Planned, Requeried | None]:
-    """What we cannot keep current ourselves, the source is asked again for."""
+def plan_with(
+    source: Source, tables: Mapping[str, Table], sql: str, params: Given, forced: str | None = None
+) -> tuple[Planned, Requeried | None]:
+    """What we cannot keep current ourselves, the source is asked again for. A forced strategy that cannot serve the
+    query refuses it, with the reason."""
+    if forced == INCREMENTAL:
+        return _plan_incremental(source, tables, sql, params), None
+    if forced is not None:
+        return _asked(source, tables, sql, params, source.reads(sql, params), _FORCED.format(forced), forced)
     if source.prepares_first:
         return _plan_read(source, tables, sql, params)
     try:
         return plan(sql, dict(tables), params), None
     except SqlError as refusal:
         return _asked(source, tables, sql, params, _reads(source, sql, params, refusal), refusal.message)
+
+
+def _plan_incremental(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
+    try:
+        return plan_followed(source, tables, sql, params)
+    except UnsupportedQuery as refusal:
+        why = refusal.message.removeprefix(_NOT_INCREMENTAL)
+        raise _refused(INCREMENTAL, why, sql) from None
+
+
+def _refused(forced: str, why: str, sql: str) -> UnsupportedQuery:
+    return UnsupportedQuery(
+        f"the query cannot be {forced}, which is forced: {why}",
+        sql=sql,
+        hint="open the database without `strategy`: the best one that can serve the query is then chosen",
+    )
 
 
 def plan_followed(source: Source, tables: Mapping[str, Table], sql: str, params: Given) -> Planned:
@@ -71,12 +98,12 @@ def relearned(source: Source, tables: Mapping[str, Table], query: Requeried) -> 
         raise SqlError("a view or function in the query now returns other columns: subscribe again", sql=query.sql)
     if query.selection is None:
         refuse_volatile_of(source, query.sql, query.params, reads.functions)
-        asks = _asks(source, tables, query.sql, reads)
+        asks = asked_values_of(source, tables, query.sql, reads)
         return requeried(
             query.sql, query.params, reads.columns, reads.tables, query.why, asks=asks, functions=reads.functions
         )
-    _, found = plan_with(source, tables, query.sql, query.params)
-    if found is None or not is_same(found, query):
+    _, found = _asked(source, tables, query.sql, query.params, reads, query.why[0].removeprefix(_NOT_INCREMENTAL))
+    if not is_same(found, query):
         raise SqlError("a view or function in the query now reads other tables or keys: subscribe again", sql=query.sql)
     return found
 
@@ -88,15 +115,24 @@ def is_same(one: Requeried, other: Requeried) -> bool:
 
 
 def _asked(
-    source: Source, tables: Mapping[str, Table], sql: str, params: Given, reads: Reads, why: str
+    source: Source,
+    tables: Mapping[str, Table],
+    sql: str,
+    params: Given,
+    reads: Reads,
+    why: str,
+    forced: str | None = None,
 ) -> tuple[Planned, Requeried]:
     """By the keys of its rows where that will do, else whole."""
-    reason, selection, mask = [f"not incremental: {why}"], None, reads.tables
-    try:
-        selection, mask = _selected(source, tables, sql, params, reads)
-    except NoOutline as other:
-        reason.append(f"not selective: {other}")
-    asks = _asks(source, tables, sql, reads)
+    reason, selection, mask = [f"{_NOT_INCREMENTAL}{why}"], None, reads.tables
+    if forced != REQUERY:
+        try:
+            selection, mask = _selected(source, tables, sql, params, reads)
+        except NoOutline as other:
+            if forced == SELECTIVE:
+                raise _refused(SELECTIVE, str(other), sql) from None
+            reason.append(f"not selective: {other}")
+    asks = asked_values_of(source, tables, sql, reads)
     query = requeried(sql, params, reads.columns, mask, tuple(reason), selection, asks, reads.functions)
     refuse_volatile_of(source, sql, params, reads.functions)
     planned = planned_requery(query)
@@ -104,7 +140,7 @@ def _asked(
     return planned, query
 
 
-def _asks(source: Source, tables: Mapping[str, Table], sql: str, reads: Reads) -> tuple[AskedColumn, ...]:
+def asked_values_of(source: Source, tables: Mapping[str, Table], sql: str, reads: Reads) -> tuple[AskedColumn, ...]:
     """The columns whose values decide which changes concern an instance."""
     if reads.sees_through:
         return ()
@@ -153,23 +189,26 @@ def explain_with(
     sql: str,
     params: Given,
     analyze: bool = False,
+    options: PlanOptions = _CHOSEN,
+    at: Callable[[Planned], Planned] = lambda planned: planned,
     notes: Notes = lambda template: (),
 ) -> str:
-    """With `analyze` the query is run once, and what that took stands beside each operator. `notes` are more
-    of them."""
-    planned, _ = plan_with(source, tables, sql, params)
+    """With `analyze` the query is run once, and what that took stands beside each operator. `at` tells which strategy
+    it has now, where it is live. `notes` are more of them."""
+    planned, _ = plan_with(source, tables, sql, params, options.strategy)
     if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
+    planned = at(planned)
     if analyze:
-        actuals, order = measure(source, tables, planned)
+        actuals, order = measure(source, tables, planned, options.order)
     else:
-        actuals, order = None, _expected_order(source, planned.template)
+        actuals, order = None, _expected_order(source, planned.template, options)
     every = [*notes(planned.template), *source.notes()]
     return explain(planned, tables.get(planned.template.table), every, actuals, order)
 
 
-def _expected_order(source: Source, template: Template) -> JoinOrder | None:
+def _expected_order(source: Source, template: Template, options: PlanOptions) -> JoinOrder | None:
     """By what the database knows of its tables: when the query goes live, the rows that are read decide."""
     if template.relation is None or not any(clusters_of(template.relation)):
         return None
-    return chosen(template.relation, profiler(source.statistics(sorted(template.tables))))
+    return options.order(template.relation, profiler(source.statistics(sorted(template.tables))))

@@ -91,6 +91,7 @@ class SubscribeRecord(msgspec.Struct, frozen=True):
     answered: bool = False  # the source answers it: see AnswerRecord
     ordered: bool = False  # of an answered one
     keys: Keys | None = None  # of an answered one whose rows have them
+    partition: int | None = None  # of an answered one that may be followed again: where it then lives
 
 
 class UnsubscribeRecord(msgspec.Struct, frozen=True):
@@ -159,6 +160,15 @@ class Release(msgspec.Struct, frozen=True):
     template: str
 
 
+class MoveRecord(msgspec.Struct, frozen=True):
+    """All windows of a template are kept current by another strategy from here on: the source answers them (requery),
+    or they are followed (incremental). The template was activated before, where they are followed."""
+
+    template: str
+    strategy: str
+    reason: str
+
+
 class EndEpoch(msgspec.Struct, frozen=True):
     """Cells of this boot return."""
 
@@ -187,6 +197,7 @@ Control = (
     | Schema
     | Tick
     | Release
+    | MoveRecord
     | EndEpoch
     | Expel
 )
@@ -199,6 +210,7 @@ _BY_KIND: dict[Kind, type[Any]] = {
     Kind.SCHEMA: Schema,
     Kind.TICK: Tick,
     Kind.RELEASE: Release,
+    Kind.MOVE: MoveRecord,
     Kind.END_EPOCH: EndEpoch,
     Kind.DECISION: Expel,
     Kind.FETCH: FetchRecord,

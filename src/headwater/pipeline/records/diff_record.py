@@ -24,8 +24,25 @@ from headwater.model.errors import Corrupt
 class Report(msgspec.Struct, frozen=True, array_like=True):
     """`emitted` is the engine's payload, empty where nothing was emitted; `positions` are the source's, by tx.
 
-    `at` and `pid` tell when and where it was written, for metrics alone.
+    `at` and `pid` tell when and where it was written, for metrics alone. `costs` is what relations took since they were
+    last told of: microseconds of CPU, and transactions.
     """
+
+    start: int
+    to: int
+    position: int
+    cell: int
+    epoch: int
+    attempt: int
+    at: float
+    pid: int
+    positions: dict[int, int]
+    costs: dict[str, tuple[int, int]]
+    emitted: memoryview
+
+
+class _EarlierReport(msgspec.Struct, frozen=True, array_like=True):
+    """As earlier versions wrote it: without costs."""
 
     start: int
     to: int
@@ -51,7 +68,8 @@ class Event:
     reason: str = ""
 
 
-_DECODER = msgspec.msgpack.Decoder(Report)
+_DECODER, _EARLIER_DECODER = msgspec.msgpack.Decoder(Report), msgspec.msgpack.Decoder(_EarlierReport)
+_EARLIER = b"\x9a"  # how msgpack begins an array of ten
 _ENCODER = msgspec.msgpack.Encoder()
 _NOTHING, _EMPTY = memoryview(b""), b"\xc4\x00"  # and how msgpack writes it
 Names = Callable[[str], Sequence[str] | None]
@@ -67,10 +85,11 @@ def encode_report(
     attempt: int,
     positions: dict[int, int],
     what: EmissionBatch,
+    costs: dict[str, tuple[int, int]] | None = None,
 ) -> list[bytes | memoryview]:
     """The record's payload, in pieces."""
     pieces = encode_pieces(what) if what.index else []
-    report = Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, _NOTHING)
+    report = Report(*span, position, cell, epoch, attempt, time.time(), os.getpid(), positions, costs or {}, _NOTHING)
     return [_ENCODER.encode(report).removesuffix(_EMPTY) + _bin_header(sum(map(len, pieces))), *pieces]
 
 
@@ -83,7 +102,9 @@ def _bin_header(size: int) -> bytes:
 
 def decode_report(payload: bytes) -> Report:
     try:
-        return _DECODER.decode(payload)
+        if payload[:1] != _EARLIER:
+            return _DECODER.decode(payload)
+        return Report(**msgspec.structs.asdict(_EARLIER_DECODER.decode(payload)), costs={})
     except msgspec.MsgspecError as error:
         raise Corrupt(f"cannot decode a report of a cell: {error}") from None
 

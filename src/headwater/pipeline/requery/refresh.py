@@ -140,11 +140,14 @@ class Refresh:
         to be asked in halves: where one of them fails, or all take too long, the source does not say whose fault it is.
         """
         questions = [(asked.query.asked, asked.query.params) for asked in group.values()]
+        began_s = time.monotonic()
         try:
             answers = self._source.query_together(questions, self._windows.cancellable_together(group, limit_s))
         except (SqlError, LimitExceeded, PermissionDenied):
             return
         _log.debug("%d windows: the source answered them together", len(group))
+        for asked in group.values():
+            asked.spent_s += (time.monotonic() - began_s) / len(group)
         self._logged(answers[0].position)
         records = list[tuple[RequeriedWindow, AnswerRecord]]()
         for (instance, asked), answer in zip(list(group.items()), answers, strict=True):
@@ -172,6 +175,7 @@ class Refresh:
             answer = ask(self._windows.cancellable(instance, asked, limit_s))
             took_s = time.monotonic() - began_s
             asked.slow = took_s > QUICK_S
+            asked.spent_s += took_s
             _log.debug("window %d: the source answered in %.1f ms", instance, took_s * 1000)
         except TooSlow as error:
             asked.slow = True

@@ -20,7 +20,8 @@ class RequeriedWindow:
     `retry_s` where the last one failed. `client` is who asked for it first. `slow`: its questions take their time.
     `unsure`: it must be learned first what the query reads. `logging` is held while an answer is logged.
 
-    The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most.
+    The window is right through `position` once its cell is past `offset`. `rows` is how many it has at most. `spent_s`
+    is what questions for it took, and `transactions` how many concerned it, since that was last weighed.
     """
 
     query: Requeried
@@ -35,6 +36,9 @@ class RequeriedWindow:
     position: int = -1
     offset: int = -1
     rows: int = 0
+    spent_s: float = 0.0
+    transactions: int = 0
+    counted_at: int = -1
     cancellation: Cancellation = field(default_factory=Cancellation)
     logging: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,6 +52,9 @@ class RequeriedWindow:
 
     def changed(self, position: int, table: Table, change: Change) -> bool:
         """Whether it is dirty now, and was not before."""
+        if position != self.counted_at:
+            self.counted_at = position
+            self.transactions += 1
         selection, was_dirty = self.query.selection, self.dirty
         if was_dirty and selection is None:
             return False

@@ -47,14 +47,16 @@ class WatchedWindows:
                 asked.cancellation.cancel()
             self._lock.notify_all()
 
-    def watch(self, query: Requeried, client: int = 0) -> None:
-        """From here on the window is asked for; at once, the first time."""
+    def watch(self, query: Requeried, client: int = 0, known: tuple[int, int] = (-1, -1)) -> None:
+        """From here on the window is asked for; at once, the first time. `known`: the position that it is right for,
+        once its cell is past a log offset."""
         with self._lock:
             most = self._limits.selective_keys_max
             is_unsure = query.learned != self.redefinitions
             fresh = RequeriedWindow(query, DirtyKeys(most), KeyRenames(most), client, unsure=is_unsure)
             asked = self.asked.setdefault(query.instance, fresh)
             if asked is fresh:
+                asked.position, asked.offset = known
                 self._index.add(query.instance, asked)
             self._put(query.instance, asked)
 
@@ -87,6 +89,10 @@ class WatchedWindows:
         else:
             self._queue.put(instance, asked.client, asked.slow)
         self._lock.notify_all()
+
+    def of_template(self, template: str) -> list[RequeriedWindow]:
+        with self._lock:
+            return [asked for asked in self.asked.values() if asked.query.template == template]
 
     # — what the log tells
 

@@ -1,0 +1,45 @@
+"""The strategy that the windows of a template have now, or had at a place in the log.
+
+A plan says what a query could be; this says what its windows are. It never decides, and logs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from headwater.pipeline.data_dir.catalog import Catalog, Moved
+from headwater.plan.planner import Planned
+from headwater.plan.strategy import INCREMENTAL
+
+_PAST_MAX = 16  # moves of a template that are remembered: readers of its cells are not further behind
+
+
+class CurrentStrategies:
+    """`lock` is held while a move is logged, and while subscriptions are: each has the strategy of its place."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._past: dict[str, list[tuple[int, Moved | None]]] = {}
+        self.lock = threading.RLock()
+
+    def note(self, template: str, before: Moved | None, tx: int, after: Moved | None) -> None:
+        """A move was logged. Under the lock."""
+        past = self._past.setdefault(template, [(0, before)])
+        past.append((tx, after))
+        del past[:-_PAST_MAX]
+
+    def forget(self, template: str) -> None:
+        self._past.pop(template, None)
+
+    def at(self, planned: Planned, tx: int | None = None) -> Planned:
+        """The plan with the strategy of its windows now; or, for who has read its cell up to `tx`, there."""
+        past = self._past.get(planned.template.id, ())
+        known = [moved for since, moved in past if tx is not None and since <= tx]
+        return moved_to(planned, known[-1] if known else self._catalog.moved.get(planned.template.id))
+
+
+def moved_to(planned: Planned, moved: Moved | None) -> Planned:
+    if moved is not None:
+        return replace(planned, strategy=moved.strategy, moved=moved.reason)
+    return replace(planned, strategy=INCREMENTAL, moved="") if planned.moved else planned
