@@ -77,7 +77,7 @@ class SavedWindow:
 @dataclass(frozen=True, slots=True)
 class CheckpointContents:
     """A document as it was read. `counts` are the files that count the rows of tables without a key. A template is its
-    id, its text, and how many columns the tables of its relation had. `windows` and `answers` are files of changelogs."""
+    id, its text, and how many columns the tables of its relation had. `windows` and `answers` name files."""
 
     tables: list[Table]
     stores: dict[str, StoreFiles]
