@@ -127,18 +127,7 @@ def _figures(rate: float, written: float, frames: Any, right: bool) -> Seen:
 
 def _print(seen: list[Seen]) -> None:
     table = Table(title="the page's table under fast traffic")
-    for name in (
-        "tx/s",
-        "written",
-        "frames",
-        "p50 ms",
-        "p95 ms",
-        "worst ms",
-        "rows drawn",
-        "ghosts",
-        "rows",
-        "at the end",
-    ):
+    for name in _COLUMNS:
         table.add_column(name, justify="right")
     for one in seen:
         spans = (f"{ms:.1f}" for ms in (one.p50_ms, one.p95_ms, one.worst_ms))

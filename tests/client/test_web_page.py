@@ -220,6 +220,44 @@ def test_under_fast_traffic_there_is_nothing_but_the_rows(stage: Stage) -> None:
     assert (after["rows"], after["lit"]) == (15, 1), "what comes after a quiet moment is shown coming"
 
 
+def test_after_a_burst_no_row_is_left_that_has_gone(stage: Stage) -> None:
+    """As fast as the socket takes them: whatever was under way when they came, it ends."""
+    id = stage.show([[key, "old", 1.0] for key in range(15, 0, -1)], seq=15)
+    for seq in range(16, 316):
+        stage.diff(id, seq, *turned_over(seq))
+    expect(stage.page.locator("#facts")).to_contain_text("seq 315")
+    expect(stage.page.locator("#ghosts table")).to_have_count(0)
+    expect(stage.page.locator("#result tbody tr.fresh")).to_have_count(0)
+    assert stage.order() == [f"h{seq}" for seq in range(315, 300, -1)]
+
+
+SLOW_FRAMES = """() => {
+  const frame = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (call) => frame((now) => call(now * 4));
+  window.moved = 0;
+  Element.prototype.animate = () => (moved += 1, {});
+}"""  # each takes four times as long, by the page's clock
+
+
+def test_on_a_page_whose_frames_take_long_rows_come_and_go_without_motion(stage: Stage) -> None:
+    stage.page.clock.install(time=0)
+    stage.page.reload()
+    expect(stage.page.locator("#status")).to_have_text("connected")
+    stage.page.clock.pause_at(120)
+    id = stage.result([[key, "old", 1.0] for key in range(15, 0, -1)], seq=15)
+    stage.tick_until("seq 15")
+    stage.page.evaluate(SLOW_FRAMES)
+    moved = []
+    for seq in range(16, 20):
+        stage.diff(id, seq, *turned_over(seq))
+        stage.tick_until(f"seq {seq}")
+        stage.page.clock.run_for(34)
+        moved.append(stage.page.evaluate("moved"))
+    assert moved[0] > 0, "it is slow once a frame was"
+    assert moved == [moved[0]] * 4
+    assert stage.page.evaluate(SEEN)["rows"] == 15
+
+
 def test_a_frame_that_takes_too_long_leaves_no_time_for_motion(stage: Stage) -> None:
     found = stage.page.evaluate("""async () => {
       const { FrameBudget } = await import("/static/budget.js");

@@ -12,8 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 import headwater
 from headwater.client.database import Database
@@ -133,6 +135,57 @@ def test_what_stops_changes_is_told_until_it_is_over(fault: Any, here: Place, mo
     becomes_ready(here.db, here, position)
     if late is not None:
         late.db.close()
+
+
+@contextmanager
+def away(here: Place, origin: Origin) -> Iterator[None]:
+    """The server is down, or the file is not where it was."""
+    if origin.server is not None:
+        origin.server.stop(signal.SIGQUIT)
+        yield
+        origin.server.start()
+    else:
+        path = Path(origin.url.removeprefix("sqlite:///"))
+        path.rename(path.with_suffix(".away"))
+        yield
+        path.with_suffix(".away").rename(path)
+
+
+@contextmanager
+def shown(chromium: Browser, here: Place) -> Iterator[Page]:
+    """The page, with the query under way."""
+    page = chromium.new_page()
+    page.goto(f"http{here.url.removeprefix('ws')}/#sql={quote(SQL)}")
+    expect(page.locator("#status")).to_have_text("connected")
+    page.click("#run")
+    expect(page.locator("#live")).to_have_text("live")
+    yield page
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [unreadable, full_disk, failing_cell, away])
+def test_page_live_results_health_and_status_tell_one_truth(
+    fault: Any, origin: Origin, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place("ws", tmp_path / "data", url=origin.url) as here:
+        for statement in CREATE:
+            here.write(statement)
+        here.db.query(SQL, live=True)
+        with shown(chromium, here) as page:
+            broken = away(here, origin) if fault is away else fault(here, monkeypatch)
+            with broken as words:
+                position = here.write("UPDATE t SET n = n + 1") if words else 0
+                becomes_stale(here.db, here, words or "")
+                expect(page.locator("#live")).to_have_text("stale")
+                told = eventually(lambda: health_at(here.url)["failure"])
+                assert told == here.db.status()["failure"] or not words
+                expect(page.locator("#note")).to_contain_text(words or "These rows may be old")
+            becomes_ready(here.db, here, position)
+            assert health_at(here.url)["ok"]
+            expect(page.locator("#live")).to_have_text("live")
+            expect(page.locator("#note")).to_have_text("")
 
 
 def test_a_database_that_is_stopped_is_told_until_it_is_back(servers: Servers, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 -- Valid SELECTs of PostgreSQL, one a line. A line `-- refused: words` says why the next one cannot be live.
 
 -- expressions and literals
--- refused: without tables
 SELECT 1 AS one
 SELECT 1 AS one FROM t
 SELECT 0.5 AS half, 1e3 AS big, .5 AS small, 'it''s' AS quote, NULL AS nothing FROM few
@@ -190,9 +189,202 @@ SELECT id FROM t WHERE tags @> ARRAY['a'] AND tags && ARRAY['a', 'b']
 SELECT id FROM t WHERE int4range(1, 3) @> a
 SELECT id, int4range(1, a, '[]') AS r FROM t
 SELECT id FROM t WHERE to_tsvector('simple', b) @@ to_tsquery('simple', 'one | two')
--- refused: pseudo-type record
 SELECT id, ROW(a, b) AS r FROM t
 SELECT id, (SELECT s.a FROM (SELECT t.a, t.b) AS s) AS r FROM t
+-- odd, and valid
+SELECT 1
+SELECT 1 AS one, 'x' AS two
+SELECT 1 AS x UNION ALL SELECT 2
+VALUES (1), (2)
+VALUES (1, 'a') ORDER BY 1 DESC
+SELECT * FROM (VALUES (1, 'a')) AS v(n, w)
+SELECT unnest(ARRAY[1, 2]) AS u
+WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 5) SELECT sum(x) AS s FROM n
+SELECT id, (a, b) AS r FROM t
+SELECT ROW(id, a) = ROW(1, 1) AS same FROM t
+SELECT t FROM t
+SELECT t AS whole, id FROM t
+SELECT u.*::text AS x FROM u
+SELECT (u).x FROM u
+SELECT (u).* FROM u
+SELECT row_to_json(u) AS j FROM u
+SELECT to_jsonb(u) - 'x' AS j FROM u
+SELECT json_agg(u) AS j FROM u
+SELECT jsonb_agg(u ORDER BY u.id) AS j FROM u
+SELECT array_agg(u ORDER BY u) AS j FROM u
+SELECT count(u) AS n, count(u.*) AS m FROM u
+SELECT DISTINCT u FROM u
+SELECT u IS NULL AS n FROM u
+SELECT id FROM u WHERE u IS NOT NULL
+SELECT id FROM u WHERE u = ROW(1, 1, 'a')::u
+SELECT id FROM t WHERE t.* IS DISTINCT FROM NULL
+SELECT FROM t
+SELECT id, pg_typeof(a) AS ty FROM t
+SELECT id, pg_typeof(a)::text AS ty FROM t
+SELECT id, pg_size_pretty(a::bigint) AS ty FROM t
+SELECT id, pg_input_is_valid(b, 'integer') AS ty FROM t
+SELECT id, pg_collation_for(b) AS ty FROM t
+SELECT id, format_type(23, NULL) AS ty FROM t
+SELECT id, 'int4'::regtype AS ty FROM t
+SELECT id, 't'::regclass AS ty FROM t
+SELECT id, a AS "int", b AS "Select" FROM t
+SELECT id, a AS value, b name FROM t
+SELECT id AS "ünï" FROM t
+SELECT "t"."id" AS "a.b" FROM "public"."t" AS "t"
+SELECT id FROM t AS x(id, q) WHERE q = 1
+SELECT x.q FROM t x(p, q)
+SELECT * FROM u AS x(p)
+SELECT DISTINCT ON (a) id, a FROM t ORDER BY a, id
+SELECT DISTINCT ON (a, b) a, b, id FROM t ORDER BY a, b, id DESC
+SELECT DISTINCT ON (a % 2) id FROM t ORDER BY a % 2, id
+SELECT a FROM t GROUP BY DISTINCT a
+SELECT a FROM t GROUP BY ALL a
+SELECT a, count(*) FROM t GROUP BY (a)
+SELECT a, b, count(*) FROM t GROUP BY (a, b)
+SELECT count(*) AS n FROM t GROUP BY ()
+SELECT a, grouping(a) AS g, count(*) AS n FROM t GROUP BY GROUPING SETS (a, ())
+SELECT a, b, sum(c) AS s FROM t GROUP BY a, CUBE(b), ROLLUP(a)
+SELECT a, count(*) AS n FROM t GROUP BY ROLLUP(a) HAVING grouping(a) = 0 OR count(*) > 1 ORDER BY a NULLS FIRST
+SELECT sum(a) FILTER (WHERE b LIKE 't%') AS s, array_agg(DISTINCT a ORDER BY a DESC) AS g FROM t
+SELECT string_agg(DISTINCT b, ',' ORDER BY b) AS s FROM t
+SELECT percentile_disc(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY c) AS p FROM t
+SELECT rank(2) WITHIN GROUP (ORDER BY a) AS r, cume_dist(2) WITHIN GROUP (ORDER BY a) AS c FROM t
+SELECT json_object_agg(id, b) AS o, jsonb_object_agg(b, a) FILTER (WHERE b IS NOT NULL) AS p FROM t
+SELECT t.id, x.v FROM t, JSON_TABLE(t.j, '$.list[*]' COLUMNS (v int PATH '$')) x
+SELECT id, JSON_VALUE(j, '$.x') AS v, JSON_QUERY(j, '$.list') AS q, JSON_EXISTS(j, '$.x') AS e FROM t
+SELECT id, JSON_OBJECT('a': a, 'b' VALUE b ABSENT ON NULL) AS o, JSON_ARRAY(a, b NULL ON NULL) AS r FROM t
+SELECT id, JSON_OBJECTAGG(b: a) AS o FROM t WHERE b IS NOT NULL GROUP BY id
+SELECT JSON_ARRAYAGG(a ORDER BY id) AS r FROM t
+SELECT id, j IS JSON OBJECT AS o, b IS JSON AS p FROM t
+SELECT id, JSON_SCALAR(a) AS s, JSON_SERIALIZE(j RETURNING text) AS z FROM t
+SELECT id, j['list'][0] AS v, j -> 'list' -> 0 AS w FROM t
+SELECT id FROM t WHERE a = ANY (SELECT a FROM few)
+SELECT id FROM t WHERE a = ANY (ARRAY(SELECT a FROM few))
+SELECT id FROM t WHERE (a, id) = ANY (SELECT a, a FROM few)
+SELECT id FROM t WHERE b LIKE ANY (ARRAY['o%', 't%'])
+SELECT id FROM t WHERE a <> ALL (ARRAY[1, 2])
+SELECT id FROM t WHERE a NOT IN (1, NULL)
+SELECT id FROM t WHERE NOT a = 1 IS TRUE
+SELECT id FROM t WHERE a IS DISTINCT FROM NULL
+SELECT id FROM t WHERE b IS NFC NORMALIZED
+SELECT id, normalize(b, NFKC) AS n FROM t
+SELECT id, a OPERATOR(pg_catalog.+) 1 AS n FROM t
+SELECT id, b || NULL AS n, NULL::int AS m FROM t
+SELECT id, +a AS p, -a AS m, - - a AS q FROM t
+SELECT id, a::int::text::varchar(1) AS s FROM t
+SELECT id, CAST(a AS double precision) AS s, a::decimal(5) AS d, a::"char" AS e FROM t
+SELECT id, bigint '1' AS s, date '2024-01-01' AS d, interval '1' day AS i, interval '1 2:03' day to minute AS k FROM t
+SELECT id, timestamp with time zone '2024-01-01 00:00+01' AS s, time '12:00' AS q FROM t
+SELECT id, 1_000 AS n, 0x1F AS h, 0o17 AS o, 0b11 AS b2 FROM t
+SELECT id, $x$it's$x$ AS s, E'\u0041' AS u FROM t
+SELECT id, extract(dow FROM at) AS d, extract(isoyear from day) AS e, at::date AS f FROM t
+SELECT id, at AT LOCAL AS l FROM t
+SELECT id, at - '2020-01-01'::timestamptz AS d, age(at, '2020-01-01') AS g FROM t
+SELECT id, justify_days(interval '40 days') AS j, make_interval(days => a) AS k FROM t
+SELECT id, lpad(b, 5) AS l, overlay(b PLACING 'x' FROM 1) AS o, btrim(b) AS r FROM t
+SELECT id, regexp_match(b, '(o)(.)') AS m, regexp_count(b, 'o') AS n, regexp_substr(b, 'o.') AS s FROM t
+SELECT id, (regexp_match(b, '(o)(.)'))[1] AS m FROM t
+SELECT id, regexp_matches(b, 'o', 'g') AS m FROM t
+SELECT id, regexp_split_to_table(b, 'o') AS m FROM t
+SELECT id, unnest(tags) AS tag, generate_series(1, 2) AS g FROM t
+SELECT id, string_to_array(b, 'o') AS s, array_to_string(tags, ',', '-') AS q FROM t
+SELECT id, tags[2:] AS s, tags[:1] AS q, array_position(tags, 'a') AS p, array_remove(tags, 'a') AS r FROM t
+SELECT id, ARRAY[]::int[] AS e, '{}'::text[] || tags AS q FROM t
+SELECT id, concat(VARIADIC ARRAY['a', b]) AS c FROM t
+SELECT id, make_date(year => 2024, month => 1, day => 2) AS d FROM t
+SELECT id, format('%1$s %2$L', b, a) AS f FROM t
+SELECT id, COALESCE(b, 'x') COLLATE "C" AS c FROM t ORDER BY 2
+SELECT id FROM t ORDER BY b COLLATE "POSIX" USING ~<~
+SELECT id FROM t ORDER BY a USING <, id DESC
+SELECT id FROM t ORDER BY a NULLS FIRST, id OFFSET 1 FETCH NEXT 2 ROWS ONLY
+SELECT id FROM t ORDER BY id LIMIT NULL OFFSET NULL
+SELECT id FROM t ORDER BY id LIMIT 1 + 1 OFFSET 2 - 1
+SELECT id FROM t ORDER BY id FETCH FIRST (1 + 1) ROWS ONLY
+SELECT id FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES
+SELECT id FROM t ORDER BY (SELECT count(*) FROM u WHERE u.t_id = t.id), id
+SELECT t.id FROM t CROSS JOIN few
+SELECT t.id, few.a FROM t INNER JOIN few ON t.a = few.a
+SELECT t.id, x.* FROM t JOIN LATERAL (SELECT u.x FROM u WHERE u.t_id = t.id) x ON true
+SELECT t.id, x FROM t LEFT JOIN LATERAL unnest(t.tags) x ON true
+SELECT t.id, f.n FROM t, LATERAL ROWS FROM (generate_series(1, t.a)) WITH ORDINALITY AS f(v, n)
+SELECT id, x FROM t NATURAL FULL JOIN u
+SELECT id, x FROM (t JOIN u USING (id)) AS j
+SELECT j.id AS i FROM t JOIN u USING (id) AS j
+SELECT id, x FROM (t LEFT JOIN u USING (id)) RIGHT JOIN few ON few.a = t.a
+SELECT * FROM ONLY (u)
+SELECT t.id FROM public.t, public.u WHERE t.id = u.id
+SELECT s.id FROM (TABLE u) AS s
+SELECT s.id FROM (SELECT id FROM t)  s
+SELECT id FROM (SELECT id FROM t)
+((SELECT id FROM t))
+(SELECT id FROM t) ORDER BY id LIMIT 1
+(SELECT id FROM t LIMIT 10) UNION (SELECT id FROM u) EXCEPT (SELECT 1)
+SELECT id FROM t INTERSECT ALL SELECT id FROM u
+SELECT id FROM t EXCEPT DISTINCT SELECT id FROM u
+SELECT id FROM t UNION DISTINCT SELECT id FROM u ORDER BY 1 FETCH FIRST ROW ONLY
+SELECT id, b FROM t UNION ALL SELECT id, x FROM u UNION ALL VALUES (100, 'v')
+TABLE t
+TABLE ONLY u
+TABLE u ORDER BY id LIMIT 1
+WITH x AS (TABLE u) TABLE x
+WITH x(i) AS (SELECT id FROM t) SELECT i FROM x UNION SELECT i + 100 FROM x
+WITH RECURSIVE r(i, p) AS (SELECT id, ARRAY[id] FROM t WHERE a = 1 UNION ALL SELECT i + 1, p || i FROM r WHERE i < 5) SELECT * FROM r
+WITH RECURSIVE r(i) AS (SELECT id FROM t UNION SELECT i / 2 FROM r WHERE i > 0) CYCLE i SET c USING p SELECT i, c FROM r
+WITH RECURSIVE r(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM r WHERE i < 3) SEARCH BREADTH FIRST BY i SET o SELECT i FROM r, few
+WITH x AS MATERIALIZED (SELECT count(*) AS n FROM t) SELECT n FROM x
+SELECT (WITH x AS (SELECT max(a) AS m FROM t) SELECT m FROM x) AS m FROM few
+SELECT id, count(*) OVER w AS c, sum(a) OVER (w ORDER BY id ROWS 1 PRECEDING) AS s FROM t WINDOW w AS (PARTITION BY a)
+SELECT id, sum(a) OVER (ORDER BY at RANGE BETWEEN '1 year' PRECEDING AND CURRENT ROW) AS s FROM t
+SELECT id, sum(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP) AS s FROM t
+SELECT id, rank() OVER (ORDER BY sum(c) DESC) AS r FROM t GROUP BY id
+SELECT id FROM t WHERE CASE WHEN a > 0 THEN true ELSE false END
+SELECT id, CASE WHEN a = 1 THEN 'x' WHEN a = 2 THEN NULL END AS c FROM t
+SELECT id, a BETWEEN SYMMETRIC 3 AND 1 AS s, a NOT BETWEEN ASYMMETRIC 1 AND 2 AS q FROM t
+SELECT id, GREATEST(a, 1, NULL) AS g, LEAST(a, c) AS l, NULLIF(b, 'x') AS n FROM t
+SELECT id, num_nonnulls(a, b, c) AS n, a IN (1, 2) AS i FROM t
+SELECT id, int4range(a, 5) * int4range(2, 9) AS r, a <@ int4range(1, 3) AS s FROM t
+SELECT id, int4multirange(int4range(1, 2), int4range(4, 5)) AS r FROM t
+SELECT range_agg(int4range(a, a + 2)) AS r FROM t
+SELECT id, point(a, c) AS p, point(a, c) <-> point '(0,0)' AS d, box '((0,0),(1,1))' AS b2 FROM t
+SELECT id, inet '10.0.0.1/8' AS i, host(inet '10.0.0.1') AS h, '08:00:2b:01:02:03'::macaddr AS m FROM t
+SELECT id, to_tsvector('english', b) AS v, ts_rank(to_tsvector('english', b), to_tsquery('one')) AS r FROM t
+SELECT id, b::bytea AS y, convert_to(b, 'UTF8') AS c, sha256(b::bytea) AS s, encode(d, 'base64') AS e FROM t
+SELECT id, a::bit(4) AS y, B'1010' & a::bit(4) AS z FROM t
+SELECT id, a::money AS y, '12.3'::money + a::money AS z FROM t
+SELECT id, to_number(b, '9') AS y FROM t WHERE false
+SELECT * FROM v ORDER BY twice LIMIT 1
+SELECT id, sum(a) sum FROM t GROUP BY 1 HAVING true
+SELECT lower(b) lower, upper(b) FROM t
+SELECT id, count(*) FROM t GROUP BY id HAVING bool_and(a > 0)
+SELECT a, any_value(b) AS x FROM t WHERE id = 1 GROUP BY a
+SELECT stddev_pop(c) AS x, regr_slope(c, a) AS y, covar_samp(c, a) AS z FROM t
+SELECT id, mod(a, 2), div(a::numeric, 2), gcd(a, 4), lcm(a, 4), factorial(3) FROM t
+SELECT id, width_bucket(c, ARRAY[1.0, 2.0]::float8[]) AS x, trunc(n, 1) AS y, scale(n) AS z FROM t
+SELECT id FROM t -- end
+SELECT id FROM t; -- after
+  SELECT id FROM t ;;
+SELECT id FROM t /* a /* b */ c */ WHERE a = 1 -- z
+SELECT id FROM t WHERE EXISTS (SELECT FROM u WHERE u.t_id = t.id) AND NOT EXISTS (TABLE few LIMIT 0)
+SELECT EXISTS (SELECT 1 FROM t) AS e
+SELECT (SELECT max(a) FROM t) AS m
+SELECT ARRAY(SELECT id FROM t ORDER BY id) AS m
+SELECT (SELECT u FROM u WHERE id = 1) AS m
+SELECT jsonb_build_object('n', (SELECT count(*) FROM t)) AS m
+SELECT id, (SELECT ROW(t.a, t.b)) AS m FROM t
+SELECT id, (SELECT s FROM (SELECT t.a, t.b) s) AS m FROM t
+SELECT s FROM (SELECT a, b FROM t) s
+SELECT x FROM unnest(ARRAY[1, 2], ARRAY['a', 'b']) AS x
+SELECT jsonb_each(j) AS e FROM t
+SELECT json_each_text('{"a": 1}') AS e FROM few
+SELECT * FROM jsonb_to_recordset('[{"a": 1}]') AS x(a int)
+SELECT NULL AS n FROM t
+SELECT NULL FROM t
+WITH u AS (SELECT 99 AS id), q AS (SELECT id FROM public.u) SELECT id FROM q
+WITH u AS (SELECT 99 AS id) SELECT public.u.id FROM public.u
+WITH u AS (SELECT 99 AS id, 'z' AS x) SELECT a.id, b.x FROM public.u a LEFT JOIN u b ON b.id = a.id
+WITH u AS (SELECT id FROM t) SELECT id FROM u WHERE id IN (SELECT id FROM public.u)
+WITH t AS (SELECT * FROM public.t WHERE a > 1) SELECT id FROM t
+WITH v AS (SELECT id FROM public.v) SELECT id FROM v
 -- views
 SELECT * FROM v
 SELECT v.id, u.x FROM v JOIN u ON u.t_id = v.id

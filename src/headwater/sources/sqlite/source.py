@@ -64,9 +64,7 @@ class SqliteSource(SqliteBase):
         self._closed = False
         self._writer = self._opened()
         self._file = self._identity()
-        self._views = (
-            {} if is_installed(self._writer) else read_views(self._writer)
-        )  # others, perhaps, than in our last life
+        self._views = {} if is_installed(self._writer) else read_views(self._writer)  # since our last life, any
         name = POSITION.encode(_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = ReadPins(self._connect, self._wal)

@@ -91,7 +91,10 @@ class FromClause:
         common = None if node.db else self.around.get(node.name.lower())
         if common is not None:
             return self._common(node, common.node, common.around)
+        is_hidden = node.name.lower() in self.around
         table = self._find(node)
+        if is_hidden and not node.db:  # our text has no schemas: it would name the common table
+            raise UnsupportedQuery(f"a table behind WITH {node.name} AS …", sql=self.binder.whole.sql, at=span(node))
         name = node.alias or node.name
         prefix = self.binder.whole.names.prefix(name)
         scan = scanned(self.binder.whole.dialect, table, prefix)

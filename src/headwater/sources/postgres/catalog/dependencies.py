@@ -21,9 +21,12 @@ from headwater.sources.postgres.server.query_guard import SYSTEM, functions_of, 
 from headwater.sources.source import Reads
 
 _Depends = tuple[int, str, str, str, str, int, int]  # oid, schema, name, kind, persistence, column, root
+_Described = list[tuple[str, int]]  # of each column: its name, and the oid of its type
 _PREPARED = "headwater_prepared"
 _PARAMETERS = "parameters are $1, $2, … in order, or :name"
 _VIEW = "headwater_view"
+_COMPOSITE = "c"  # a type that a query takes apart
+_RECORDS = (2249, 2287, 2278)  # record, record[], void
 _UNWATCHED = {"m": "materialised view", "f": "foreign table", "S": "sequence"}
 _DEPENDS = """
 SELECT DISTINCT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, d.refobjsubid,
@@ -47,11 +50,12 @@ _CLOCKS = re.compile(
     "now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|current_.*|session_user|inet_.*_(addr|port)"
     "|version|txid_.*|lastval|currval|to_reg.*"
 )
+_READ_NOTHING = ("pg_collation_for", "pg_input_error_info", "pg_input_is_valid", "pg_typeof")
 _READERS = ("pg_", "has_", "query_to_xml", "table_to_xml", "schema_to_xml", "database_to_xml", "cursor_to_xml")
 
 
-def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], int]:
-    """The types of its parameters and the number of its columns; `SqlError` in the server's words where it refuses."""
+def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], _Described]:
+    """The types of its parameters, and its columns; `SqlError` in the server's words where it refuses."""
     _read(db, f"PREPARE {_PREPARED} AS ", sql, sql)
     with speaking(sql):
         row = db.execute(
@@ -63,12 +67,13 @@ def prepared(db: Connection, sql: str) -> tuple[tuple[str, ...], int]:
     return tuple(row[0]), columns
 
 
-def _described(db: Connection) -> int:
-    """How many columns it has. Not by libpq's own call: psycopg keeps the interpreter to itself until that returns, and
-    a network that stands still would stop the whole server."""
+def _described(db: Connection) -> _Described:
+    """Its columns. Not by libpq's own call: psycopg keeps the interpreter to itself until that returns, and a network
+    that stands still would stop the whole server."""
     db.pgconn.send_describe_prepared(_PREPARED.encode())
     (described,) = db.wait(generators.execute(db.pgconn))
-    return int(described.nfields)
+    places = range(described.nfields)
+    return [((described.fname(place) or b"").decode(), int(described.ftype(place))) for place in places]
 
 
 def _read(db: Connection, before: str, query: str, sql: str) -> None:
@@ -90,21 +95,22 @@ def reads_of(db: Connection, sql: str, given: int) -> Reads:
     """Views are seen through, and so are partitions: changes of theirs are told as their parent's. So many parameters
     are `given`."""
     plain = sql.rstrip().rstrip(";")
-    types, _ = prepared(db, plain)
+    types, columns = prepared(db, plain)
     if len(types) != given:
         needed = f"{len(types)} parameter{'' if len(types) == 1 else 's'}"
         raise SqlError(f"expected {needed}, found {given} value{'' if given == 1 else 's'}", sql=sql, hint=_PARAMETERS)
     _refuse_words(sql)
     with _undone(db):
-        view = _viewed(db, sql, with_nulls(plain, types))
-        oids, depends, actions = _read_by(db, view)
+        view = _viewed(db, sql, with_nulls(plain, types), columns)
+        oids, found, actions = _read_by(db, view)
         _refuse_catalogs(db, actions, sql)
-        _refuse_unwatched(depends, actions, sql)
+        _refuse_unwatched(found, actions, sql)
         functions = _functions(db, actions, sql)
         typed = read_columns(db, view)
+        depends = [one for one in found if one[3] != _COMPOSITE]
         masks = _masks(db, depends, bool(_WHOLE_ROW.search(actions)))
-        alone = len(oids) == 1 and not _gathers(actions)
-        sees_through = len(oids) > 1 or _calls_users(db, actions)
+        alone = len(oids) == 1 and not _gathers(actions) and not _has_records(columns)
+        sees_through = len(oids) > 1 or len(depends) < len(found) or _calls_users(db, actions)
         names = tuple(column.name for column in typed)
         return Reads(names, masks, functions, alone, typed, sees_through, _once(db, depends, actions))
 
@@ -115,7 +121,9 @@ def relations_of(db: Connection, sql: str) -> tuple[str, ...]:
     plain = sql.rstrip().rstrip(";")
     types, columns = prepared(db, plain)
     with _undone(db):
-        view = _viewed(db, sql, with_nulls(plain, types), [quoted(str(number)) for number in range(columns)])
+        view = _viewed(
+            db, sql, with_nulls(plain, types), [(str(place), type) for place, (_, type) in enumerate(columns)]
+        )
         _, depends, actions = _read_by(db, view)
         refuse_harmful(db, actions)
         tables = {f"{quoted(schema)}.{quoted(name)}" for _, schema, name, kind, *_ in depends if kind in "rp"}
@@ -137,10 +145,12 @@ def _read_by(db: Connection, view: int) -> tuple[list[int], list[_Depends], str]
     return oids, depends, " ".join(action for (action,) in db.execute(_ACTIONS, (oids,)))
 
 
-def _viewed(db: Connection, sql: str, query: str, names: Sequence[str] = ()) -> int:
-    given = f"({', '.join(names)}) " if names else ""
+def _viewed(db: Connection, sql: str, query: str, columns: _Described) -> int:
+    """With columns of these names. A view cannot have rows as values: they are made texts."""
+    shown = _with_records_as_text(query, columns) if _has_records(columns) else query
+    names = f"({', '.join(quoted(name) for name, _ in columns)}) " if columns else ""
     try:
-        _read(db, f"CREATE TEMPORARY VIEW {_VIEW} {given}AS ", query, sql)
+        _read(db, f"CREATE TEMPORARY VIEW {_VIEW} {names}AS ", shown, sql)
     except SqlError as error:
         if "specified more than once" in error.message:
             name = error.message.split('"')[1]
@@ -151,6 +161,16 @@ def _viewed(db: Connection, sql: str, query: str, names: Sequence[str] = ()) -> 
     row = db.execute(f"SELECT 'pg_temp.{_VIEW}'::regclass::oid::int8").fetchone()
     assert row is not None
     return int(row[0])
+
+
+def _has_records(columns: _Described) -> bool:
+    return any(type in _RECORDS for _, type in columns)
+
+
+def _with_records_as_text(query: str, columns: _Described) -> str:
+    names = [f"c{place}" for place in range(len(columns))]
+    shown = [f"{name}::text" if type in _RECORDS else name for name, (_, type) in zip(names, columns, strict=True)]
+    return f"SELECT {', '.join(shown)} FROM (\n{query}\n) AS headwater_rows ({', '.join(names)})"
 
 
 def _gathers(action: str) -> bool:
@@ -194,8 +214,6 @@ def _refuse_unwatched(depends: Iterable[_Depends], actions: str, sql: str) -> No
         raise UnsupportedQuery("FOR UPDATE and FOR SHARE lock rows", sql=sql, hint="leave them out")
     if "{SQLVALUEFUNCTION" in actions or "{NEXTVALUEEXPR" in actions:
         raise _volatile("current_date, current_timestamp, current_user or a similar function", sql)
-    if not depends:
-        raise UnsupportedQuery("a query without tables never changes", sql=sql, hint="add FROM and a table")
 
 
 def _calls_users(db: Connection, actions: str) -> bool:
@@ -213,7 +231,8 @@ def _functions(db: Connection, actions: str, sql: str) -> frozenset[str]:
 def _refuse_function(name: str, schema: str, volatility: str, arguments: int, sql: str) -> None:
     if volatility == "v" or _CLOCKS.fullmatch(name) or (name == "age" and arguments == 1):
         raise _volatile(name, sql)
-    if volatility == "s" and (schema != "pg_catalog" or name.startswith(_READERS)):
+    reads = schema != "pg_catalog" or (name.startswith(_READERS) and name not in _READ_NOTHING)
+    if volatility == "s" and reads:
         raise UnsupportedQuery(
             f"{name} may read data that Headwater does not track",
             sql=sql,

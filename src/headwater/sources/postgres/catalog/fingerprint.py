@@ -30,7 +30,7 @@ _DEFINITIONS = f"""
 SELECT concat_ws(' ', 'v', c.oid, c.relname, c.relnamespace, c.xmin, r.xmin) AS one
 FROM pg_class c JOIN pg_rewrite r ON r.ev_class = c.oid
 WHERE c.relkind = 'v' AND c.relpersistence <> 't' AND c.oid >= {_USERS}
-UNION ALL SELECT concat_ws(' ', 'q', a.attrelid, a.attnum, a.xmin) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+UNION ALL SELECT concat_ws(' ', 'q', attrelid, attnum, a.xmin) FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
 WHERE c.relkind IN ('v', 'c') AND c.relpersistence <> 't' AND c.oid >= {_USERS}
 UNION ALL SELECT concat_ws(' ', 'n', oid, relname, relnamespace) FROM pg_class
 WHERE relkind IN ('r', 'p', 'm', 'f') AND relpersistence <> 't' AND NOT relispartition AND oid >= {_USERS}

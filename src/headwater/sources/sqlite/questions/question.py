@@ -20,6 +20,7 @@ Described = tuple[tuple[str, ...], dict[str, list[str]], list[str], bool, bool]
 _VIEWS = "SELECT name, sql FROM sqlite_schema WHERE type = 'view'"
 _TABLE_COLUMNS = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden <> 1"
 _BY_NAME = re.compile(r"\b(using|natural)\b")
+_ROWID = "ROWID"  # that is no column: rows that come or go count anyway
 ROWS_MAX = 1024  # handed on at a time
 _ENVIRONMENT = {
     sqlite3.SQLITE_PERM,
@@ -63,7 +64,7 @@ def describe(db: sqlite3.Connection, relations: Relations, sql: str, params: Giv
         asked.columns[table].update(read)
     _refuse_unwatchable(relations, sql, asked.columns)
     tables = relations.of_kind("table")
-    columns = {name: sorted(columns) for name, columns in asked.columns.items() if name in tables}
+    columns = {name: sorted(columns - {_ROWID} or {""}) for name, columns in asked.columns.items() if name in tables}
     gathers = bool(asked.functions & _gathering(db))
     return names, columns, sorted(asked.functions), not gathers, _names_view(relations, sql)
 
@@ -96,17 +97,10 @@ def _says(name: str, text: str) -> bool:
 
 
 def _refuse_unwatchable(relations: Relations, sql: str, columns: Mapping[str, set[str]]) -> None:
-    """A virtual table tells nobody of its changes; a rowid that is no column may be renumbered behind our back."""
+    """A virtual table tells nobody of its changes."""
     unwatched = sorted(columns.keys() & (relations.of_kind("virtual", "shadow") | CATALOGS))
     if unwatched:
         raise UnsupportedQuery(f"{', '.join(unwatched)} cannot be watched", sql=sql, hint="query tables instead")
-    for table in sorted(columns.keys() & relations.of_kind("table")):
-        if "ROWID" in columns[table]:
-            raise UnsupportedQuery(
-                f"the rowid of {table} is not a declared column, and SQLite may renumber it",
-                sql=sql,
-                hint="declare an INTEGER PRIMARY KEY, or select the key",
-            )
 
 
 def _names(db: sqlite3.Connection, sql: str, params: Given) -> tuple[str, ...]:
