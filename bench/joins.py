@@ -97,7 +97,7 @@ def ready() -> tuple[float, float]:
         path = Path(name) / "chain.db"
         with closing(sqlite3.connect(path)) as database:
             made.database.backup(database)
-        with headwater.connect(f"sqlite:///{path}", data_dir=Path(name) / "data") as db:
+        with headwater.connect(f"sqlite:///{path}", runner="inline", data_dir=Path(name) / "data") as db:
             db.query("SELECT id FROM t0 WHERE id = 1", live=True)  # the server is up
             began, cpu = time.monotonic(), time.process_time()
             db.query(written(Random(1), _READY_TABLES, conditions), live=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.join_queries import chain, star
-from bench.joins import KINDS, cases, orders_of
+from bench.joins import cases, orders_of
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 6, 9, 13, 17])
@@ -19,7 +19,7 @@ def test_a_chain_or_star_of_any_length_is_within_three_times_the_best_order(
         assert case.ratio <= 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["skewed", "hot", "asked"])
 def test_of_joins_on_skewed_data_nearly_all_are_near_the_best_plan(kind: str) -> None:
     ratios = [case.ratio for case in cases(40, kind)]
     assert len(ratios) == 40

@@ -19,7 +19,7 @@ from headwater.model.emission import Diff, Emission, Result, State, apply
 from headwater.model.schema import Table
 from headwater.model.value import Row
 from headwater.plan.planner import Planned
-from tests.fuzz.case import Alter, Case, Commit, Reload, Rows, Subscribe, Unsubscribe
+from tests.fuzz.case import Alter, Case, Commit, Release, Reload, Rows, Subscribe, Unsubscribe
 from tests.fuzz.check import Wrong
 from tests.fuzz.oracle import altered, created
 
@@ -236,7 +236,7 @@ class Life:
                 self._subscribe(query)
             case Unsubscribe(query) if query in self.current:
                 self.current.pop(query).leave()
-            case Reload() | Unsubscribe():
+            case Reload() | Release() | Unsubscribe():
                 pass
 
     def _subscribe(self, query: int) -> None:

@@ -12,8 +12,10 @@ import headwater
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.case import Case
 from tests.fuzz.check import Report
+from tests.fuzz.demand.invent import demanded_case
 from tests.fuzz.invent import invented
 from tests.fuzz.living import Life, Origin
+from tests.fuzz.strategies import drawn_strategies
 from tests.fuzz.tally import OPERATORS
 from tests.fuzz.witness import witnessed
 from tests.support.fuzz import MULTIPLIER
@@ -30,6 +32,14 @@ RETYPED_SEED = 2011  # columns turn mixed beneath relations, of which a commit b
 @pytest.mark.parametrize("seed", [FIRST_SEED - 1, RETYPED_SEED])
 def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(seed: int, tmp_path: Path) -> None:
     assert lived(invented(seed, 20, 60), tmp_path, "inline").checks > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3 * MULTIPLIER))
+def test_by_any_strategy_who_comes_and_goes_has_the_oracles_rows(seed: int, tmp_path: Path) -> None:
+    with drawn_strategies(seed):
+        report = lived(demanded_case(9000 + seed), tmp_path, "inline")
+    assert report.checks > 20 and report.answered > 10
 
 
 @pytest.mark.timeout(900)

@@ -126,13 +126,17 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`late` are the queries that are asked while the `sessions`, one for each connection, are at work already."""
+    """`late` are the queries that are asked while the `sessions`, one for each connection, are at work already; then
+    each of `turns` is left, or asked again where it was left before. `strategies` is what these are drawn by; None
+    where the planner chooses."""
 
     tables: tuple[Table, ...]
     rows: tuple[Action, ...]
     queries: tuple[Query, ...]
     sessions: tuple[tuple[Transaction, ...], ...]
     late: tuple[int, ...] = ()
+    turns: tuple[int, ...] = ()
+    strategies: int | None = None
 
     def created(self) -> Iterator[str]:
         for table in self.tables:

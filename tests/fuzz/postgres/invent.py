@@ -48,7 +48,8 @@ def invented(seed: int, stage: Stage, queries: int = 16, transactions: int = 12)
     every = [replace(stage.best(some), committed=random.random() > 0.12) for some in drafts]
     sessions = tuple(tuple(every[place::_CONNECTIONS]) for place in range(_CONNECTIONS))
     late = tuple(n for n in range(len(asked)) if random.random() < 0.15)
-    return Case(tables, case.rows, asked, sessions, late)
+    turns = tuple(random.randrange(len(asked)) for _ in range(2 * len(asked)))
+    return Case(tables, case.rows, asked, sessions, late, turns, random.choice((None, seed)))
 
 
 @dataclass(slots=True)
@@ -116,13 +117,15 @@ class Drawing:
 
     def _query(self, tables: Sequence[Table], known: Sequence[Query]) -> Query:
         given = [query for query in known if query.params]
-        if given and self._likely(0.15):
+        if given and self._likely(0.3):
             query = self._pick(given)
             return replace(query, params=tuple(self._other(param) for param in query.params))
         return Asking(self.random, tables).query()
 
     def _other(self, param: int | float | str | bool) -> int | float | str | bool:
-        return self.random.randrange(4) if type(param) is int else param
+        if type(param) is int:
+            return self.random.randrange(4)
+        return self._pick(("a", "b", "A", "", "ab")) if param in ("a", "b", "A", "", "ab") else param
 
     # Transactions
 

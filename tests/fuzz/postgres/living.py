@@ -18,6 +18,7 @@ from tests.fuzz.living import Watched
 from tests.fuzz.postgres.case import Case, Query
 from tests.fuzz.postgres.oracle import Journal, contents, journal, watch
 from tests.fuzz.postgres.writers import fill, lived
+from tests.fuzz.strategies import drawn_strategies
 from tests.support.postgres import Postgres
 
 _PATIENCE_S = 120.0
@@ -29,6 +30,7 @@ class Life:
 
     case: Case
     watched: list[tuple[Query, Watched]] = field(default_factory=list)
+    current: dict[int, Watched] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     journal: Journal = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
@@ -40,26 +42,33 @@ class Life:
         with server.connect(database) as origin:
             fill(origin, self.case)
             watch(origin)
-            with headwater.connect(url, runner="inline", data_dir=directory) as db:
+            with self._strategies(), headwater.connect(url, runner="inline", data_dir=directory) as db:
                 self._watch(db, url)
             self.journal, self.ended = journal(origin), contents(origin, self.case)
+
+    def _strategies(self) -> contextlib.AbstractContextManager[None]:
+        seed = self.case.strategies
+        return contextlib.nullcontext() if seed is None else drawn_strategies(seed)
 
     def _watch(self, db: headwater.Database, url: str) -> None:
         marker = db.query("SELECT id, xid FROM journal", live=True)
         marker.listen(self._mark)
         early = [n for n in range(len(self.case.queries)) if n not in self.case.late]
         for n in early:
-            self._subscribe(db, self.case.queries[n])
+            self._subscribe(db, n)
         writing = threading.Thread(target=lambda: self.counts.update(lived(url, self.case.sessions)))
         writing.start()
         for n in self.case.late:
-            self._subscribe(db, self.case.queries[n])
+            self._subscribe(db, n)
+        for n in self.case.turns:
+            self._turn(db, n)
         writing.join()
         end = db.position()
         assert marker.wait(end, timeout=_PATIENCE_S), "the log never got to the end"
         for _, one in list(self.watched):
             with contextlib.suppress(headwater.HeadwaterError):  # closed: its troubles say why
-                assert one.live.wait(end, timeout=_PATIENCE_S) or one.troubles, f"never right again: {one.sql}"
+                ended = one.until is not None or one.live.wait(end, timeout=_PATIENCE_S)
+                assert ended or one.troubles, f"never right again: {one.sql}"
         for _, one in self.watched:
             one.until = end if one.until is None else one.until
 
@@ -70,7 +79,16 @@ class Life:
             assert emission.position not in self.positions.values(), "merged"
             self.positions[int(str(xid))] = emission.position
 
-    def _subscribe(self, db: headwater.Database, query: Query) -> None:
+    def _turn(self, db: headwater.Database, n: int) -> None:
+        """Who is there leaves, and who left comes again."""
+        one = self.current.pop(n, None)
+        if one is None:
+            self._subscribe(db, n)
+        elif one.until is None:
+            one.leave()
+
+    def _subscribe(self, db: headwater.Database, n: int) -> None:
+        query = self.case.queries[n]
         try:
             live = db.query(query.sql, *query.params, live=True)
         except headwater.HeadwaterError as error:
@@ -78,8 +96,9 @@ class Life:
             return
         planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
         kept = planned if planned.strategy == "incremental" else None
-        self._began(query, Watched(query.sql, live, kept, db.position(), partial(self._began, query)))
+        self._began(n, Watched(query.sql, live, kept, db.position(), partial(self._began, n)))
 
-    def _began(self, query: Query, watched: Watched) -> None:
+    def _began(self, n: int, watched: Watched) -> None:
         """Once, or again where PostgreSQL does not tell what became of a partition."""
-        self.watched.append((query, watched))
+        self.current[n] = watched
+        self.watched.append((self.case.queries[n], watched))

@@ -18,7 +18,7 @@ def repeated(case: Case, journal: Mapping[int, Sequence[str]]) -> Case:
         Transaction("READ COMMITTED", tuple(Action("REPEAT", "", statement) for statement in statements))
         for statements in journal.values()
     )
-    return replace(case, sessions=(history,), late=())
+    return replace(case, sessions=(history,), late=(), turns=())
 
 
 def shrunk(case: Case, fails: Fails, tries: int = _TRIES) -> Case:
@@ -34,7 +34,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 def _fewer_queries(case: Case) -> Iterator[Case]:
     if len(case.queries) > 1:
-        yield from (replace(case, queries=(query,), late=()) for query in case.queries)
+        yield from (replace(case, queries=(query,), late=(), turns=()) for query in case.queries)
 
 
 def _fewer_transactions(case: Case) -> Iterator[Case]:

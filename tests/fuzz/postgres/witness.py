@@ -40,7 +40,8 @@ def witnessed(life: Life, scratch: Connection) -> Report:
             raise Wrong(f"in trouble, where PostgreSQL is not\n{query.sql} {query.params}\n{strange}")
     kept = [one.planned for _, one in life.watched if one.planned is not None]
     seen = Counter(name for planned in kept for name in operators(planned))
-    report = Report(queries=len(life.watched), refused=len(life.watched) - len(kept), seen=seen)
+    refused = len(life.watched) - len(kept) if life.case.strategies is None else 0
+    report = Report(queries=len(kept) + refused, refused=refused, seen=seen)
     followers = [Follower(query, watched, report) for query, watched in life.watched]
     fill(scratch, life.case)
     order = list(life.journal)
