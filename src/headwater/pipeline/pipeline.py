@@ -26,7 +26,7 @@ from headwater.pipeline.by_key.eviction import KeyEviction
 from headwater.pipeline.by_key.explanation import by_key_notes
 from headwater.pipeline.by_key.fetcher import KeyFetcher
 from headwater.pipeline.by_key.held_keys import HeldKeys
-from headwater.pipeline.by_key.recovered_keys import recovered_keys
+from headwater.pipeline.by_key.recovered_keys import logged_fetches, recovered_keys
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
@@ -128,8 +128,8 @@ class Pipeline:
         )
         self._schemas = SchemaLog(catalog, held, planner, windows, self._subscriptions, save)
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
-        forget = planner.forget_plans
-        self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, capture.end)
+        forget, fetched = planner.forget_plans, partial(logged_fetches, self.layout)
+        self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, fetched, capture.end)
         self._activator = Activator(
             source,
             catalog,

@@ -99,6 +99,9 @@ class FetchedRows:
     rows: pa.RecordBatch
 
 
+LoggedFetch = tuple[KeyDemand, FetchedRows]
+
+
 def no_rows(table: Table) -> list[pa.RecordBatch]:
     """As one batch."""
     schema = table.arrow
@@ -174,13 +177,10 @@ class Source(Protocol):
         """The rows of some keys of a table that is captured by key: those for which an SQL condition holds. Every later
         change of a row with one of these keys, before or after it, is reported; perhaps others, too."""
 
-    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
-        """All up to the position of a fetch is logged: from here on its keys are followed also after a restart. False
-        where it must be fetched again."""
-
-    def follow_only(self, table: str, demands: Demands) -> bool:
-        """Of a table that is captured by key these keys alone are asked for now. False where the changes of one of them
-        are not known: then the table is to be captured anew."""
+    def follow_only(self, table: str, demands: Demands, fetched: Iterable[LoggedFetch] = ()) -> bool:
+        """Of a table that is captured by key these keys alone are asked for now. After a restart, with what the log has
+        of earlier fetches: what the source did not store of them itself, before `forget`, it knows from there. False
+        where the changes of one of the keys are not known: then the table is to be captured anew."""
 
     def captured(self) -> frozenset[str] | None:
         """The tables that an earlier process captured and whose changes can still be read; called after `attach`. None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
@@ -12,13 +12,13 @@ from headwater.pipeline.by_key.held_keys import HeldKeys
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import CaptureRecord, Schema
 from headwater.pipeline.records.control_log import ControlLog
-from headwater.sources.source import ChangesLost, Source
+from headwater.sources.source import ChangesLost, LoggedFetch, Source
 
 
 class CapturedTables:
     """`lock` is the capture's: a table is registered between two batches of changes. `save` writes the catalog to its
     file; `on_new` is told of a table just before it is logged. `held` are the keys of tables that are held by key;
-    `end` logs the end of a table."""
+    `fetched` is what the log has of these; `end` logs the end of a table."""
 
     def __init__(
         self,
@@ -29,10 +29,12 @@ class CapturedTables:
         save: Callable[[], None],
         on_new: Callable[[], None],
         held: HeldKeys,
+        fetched: Callable[[str], Iterable[LoggedFetch]],
         end: Callable[[Schema], None],
     ) -> None:
         self._source, self._catalog, self._log, self._lock = source, catalog, log, lock
         self._save, self._on_new, self._held, self._end = save, on_new, held, end
+        self._fetched = fetched
         self._turns = KeyedLock()
 
     def captured(self, name: str, *, by_key: bool = False) -> Table:
@@ -72,5 +74,7 @@ class CapturedTables:
 
     def _follow_keys(self, name: str) -> None:
         """Those that the cells hold."""
-        if name in self._catalog.by_key and not self._source.follow_only(name, self._held.demands(name)):
+        if name not in self._catalog.by_key:
+            return
+        if not self._source.follow_only(name, self._held.demands(name), self._fetched(name)):
             raise ChangesLost(f"changes of rows of table {name} that were held by key are lost", hint="subscribe again")

@@ -107,8 +107,6 @@ class KeyFetcher:
         self.questions += 1
         fetched = self.source.fetch(name, demand, key_condition(table, columns, list(wanted.values())))
         self.capture.reached(fetched.position)
-        if not self.source.keep(name, demand, fetched.position):
-            return False
         records = list(_records(fetched, columns, sorted(wanted), since))
         with self.capture.lock, self.held.lock:
             if self._table(name) != fetched.table:

@@ -8,7 +8,7 @@ nothing itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -22,13 +22,15 @@ from headwater.sources.postgres.decode.by_key import LargeValueMissing, RowsByKe
 from headwater.sources.postgres.decode.row_wise import RowWiseDecoder
 from headwater.sources.postgres.positions import Positions
 from headwater.sources.postgres.row_cache.row_cache import RowCache, rows_of
+from headwater.sources.postgres.row_cache.unsettled_fetches import KeptFetch
 from headwater.sources.postgres.slot import CaptureSlot
 from headwater.sources.postgres.snapshots import KeySnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.wire.messages import Relation
-from headwater.sources.source import FetchedRows, NotCaptured, no_rows
+from headwater.sources.source import FetchedRows, LoggedFetch, NotCaptured, no_rows
 
 _ATTEMPTS_MAX = 32
+_FEW = 4  # one in so many
 
 
 class KeyFetch:
@@ -77,40 +79,42 @@ class KeyFetch:
             if caught is None:
                 return None
             rows = caught
-        assert capture.demands is not None
-        wider = msgspec.structs.replace(capture, demands=widened(capture.demands, demand))
-        row_cache.fetched(stream.position, wider, rows)
+        stream.fetches.take(KeptFetch(stream.position, table.name, demand, rows))
         return FetchedRows(self._positions.tell(stream.position), table, rows)
 
-    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
-        """Settles up to the position, so that after a restart these keys are followed from there on."""
-        row_cache, stream = self._slot.row_cache, self._slot.stream
-        if row_cache is None or stream is None:
-            return False
-        with stream.moved:
-            capture = _named(row_cache, table)
-            if capture is None:
-                return False
-            row_cache.settle(min(position, stream.position))
-            settled = row_cache.settled(capture.oid)
-            return settled is not None and settled.demands is not None and covers(settled.demands, demand)
-
-    def follow_only(self, table: str, demands: Demands) -> bool:
+    def follow_only(self, table: str, demands: Demands, fetched: Iterable[LoggedFetch]) -> bool:
         """The rows of other keys are forgotten. False where some of these keys were not followed."""
         row_cache, stream = self._slot.row_cache, self._slot.stream
         if row_cache is None or stream is None:
             return False
         with stream.moved:
+            stream.fetches.restore(KeptFetch(one.position, table, demand, one.rows) for demand, one in fetched)
             capture = _named(row_cache, table)
             if capture is None or capture.demands is None:
-                return capture is not None
-            if not all(covers(capture.demands, one) for one in demands):
                 return False
-            narrower = msgspec.structs.replace(capture, demands=demands)
-            takes = RowsByKey(narrower, ()).demand.takes
-            kept = [held for held in row_cache.all(capture) if takes(capture.padded(held.row))]
-            row_cache.rewrite(stream.position, narrower, kept)
-            return True
+            known = capture.demands
+            for each in stream.fetches.due(table):
+                known = widened(known, each)
+            _narrow(row_cache, capture, demands, stream.position)
+            return all(covers(known, one) for one in demands)
+
+
+def _narrow(row_cache: RowCache, capture: CapturedTable, demands: Demands, position: int) -> None:
+    """Rows that nobody asks for stay right until they are touched, and go then: those of few keys need not go now."""
+    assert capture.demands is not None
+    kept = tuple(KeyDemand(one.columns, one.keys & _keys(demands, one.columns)) for one in capture.demands)
+    narrower = msgspec.structs.replace(capture, demands=tuple(one for one in kept if one.keys))
+    before, after = (sum(len(one.keys) for one in each) for each in (capture.demands, kept))
+    if before - after < after // _FEW:
+        row_cache.reshape(position, narrower)
+        return
+    takes = RowsByKey(narrower, ()).demand.takes
+    rows = [held for held in row_cache.all(capture) if takes(capture.padded(held.row))]
+    row_cache.rewrite(position, narrower, rows)
+
+
+def _keys(demands: Demands, columns: tuple[str, ...]) -> frozenset[bytes]:
+    return next((one.keys for one in demands if one.columns == columns), frozenset())
 
 
 def _caught_up(

@@ -47,8 +47,8 @@ SELECT oid FROM pg_class
 WHERE oid = ANY (%s::int8[]) AND relkind = 'r' AND relfilenode IS DISTINCT FROM pg_relation_filenode(oid)
 """
 _LOOK = """
-SELECT c.oid::int8, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated,
-       a.attisdropped), ';' ORDER BY a.attnum))
+SELECT c.oid::int8, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod,
+       a.attgenerated, a.attisdropped), ';' ORDER BY a.attnum))
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE c.oid = to_regclass(%s) AND a.attnum > 0 GROUP BY c.oid, c.relkind
 """

@@ -43,7 +43,7 @@ from headwater.sources.postgres.slot import CaptureSlot
 from headwater.sources.postgres.snapshots import PostgresSnapshot, Snapshots
 from headwater.sources.postgres.stream import Stream
 from headwater.sources.postgres.writes import PostgresWrites
-from headwater.sources.source import Answer, FetchedRows, Item, Moment, NotCaptured, Params, Reads
+from headwater.sources.source import Answer, FetchedRows, Item, LoggedFetch, Moment, NotCaptured, Params, Reads
 from headwater.sources.writes import StatementTransactions
 
 _ABOUT = """
@@ -170,11 +170,8 @@ class PostgresSource(StatementTransactions):
     def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
         return self._keys.fetch(table, demand, condition)
 
-    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
-        return self._keys.keep(table, demand, position)
-
-    def follow_only(self, table: str, demands: Demands) -> bool:
-        return self._keys.follow_only(table, demands)
+    def follow_only(self, table: str, demands: Demands, fetched: Iterable[LoggedFetch] = ()) -> bool:
+        return self._keys.follow_only(table, demands, fetched)
 
     def captured(self) -> frozenset[str] | None:
         kept = self._slot.row_cache.captures if self._slot.row_cache is not None else {}

@@ -21,6 +21,7 @@ from headwater.sources.postgres.decode.row_wise import Reread, RowWiseDecoder
 from headwater.sources.postgres.decode.table_shapes import Look
 from headwater.sources.postgres.item_queue import ItemQueue
 from headwater.sources.postgres.row_cache.row_cache import LOOK_AHEAD_MIN, RowCache
+from headwater.sources.postgres.row_cache.unsettled_fetches import UnsettledFetches
 from headwater.sources.postgres.server.connections import Connection, Sessions
 from headwater.sources.postgres.wire.messages import LogicalMessage
 from headwater.sources.postgres.wire.replication import Received, Replication
@@ -65,6 +66,7 @@ class Stream:
         self._queue = ItemQueue()
         self._reread = reread
         self.decoder = RowWiseDecoder(row_cache, look, self.position, reread)
+        self.fetches = UnsettledFetches(row_cache)
 
     # For the one who takes changes
 
@@ -166,6 +168,7 @@ class Stream:
             self._stop_reading()
             self._disconnect()
             self._row_cache.rewind()
+            self.fetches.rewound()
             self.position = self._start = max(self._slot.since, self._row_cache.position)
             self._committed = self._start
             self._queue.clear()
@@ -277,6 +280,7 @@ class Stream:
             self._disconnect()
             raise
         self.position = max(self.position, received.upto)
+        self.fetches.come_to(self.position + 1, self.position)
         if self._replication is not None and self._committed <= self._durable:
             self._replication.pass_over(self.position)  # nothing of ours lies in between
 
@@ -314,6 +318,7 @@ class Stream:
     def _commit(self, committed: CommittedTransaction) -> None:
         if committed.position <= self.position:
             return
+        self.fetches.come_to(committed.position, self.position)
         items = self.decoder.items(committed)
         if any(isinstance(said, LogicalMessage) and said.prefix == PREFIX for said in committed.said):
             self.hold(committed.position)

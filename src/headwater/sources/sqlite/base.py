@@ -23,7 +23,17 @@ from headwater.model.schema import Column, Table
 from headwater.model.value import pack_any, to_array
 from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import Cancellation
-from headwater.sources.source import Answer, FetchedRows, Moment, NotCaptured, Params, Reads, Snapshot, no_rows
+from headwater.sources.source import (
+    Answer,
+    FetchedRows,
+    LoggedFetch,
+    Moment,
+    NotCaptured,
+    Params,
+    Reads,
+    Snapshot,
+    no_rows,
+)
 from headwater.sources.sqlite.captures import (
     TableCapture,
     active_capture,
@@ -127,11 +137,8 @@ class SqliteBase(StatementTransactions):
             batches = [*read, *no_rows(read.table)]
             return FetchedRows(read.position, read.table, pa.concat_batches(batches))
 
-    def keep(self, table: str, demand: KeyDemand, position: int) -> bool:
+    def follow_only(self, table: str, demands: Demands, fetched: Iterable[LoggedFetch] = ()) -> bool:
         return True  # triggers log the changes of every row
-
-    def follow_only(self, table: str, demands: Demands) -> bool:
-        return True
 
     def _begun(self, table: str) -> TableCapture:
         with self._capturing, self._writing() as db:

@@ -105,13 +105,10 @@ class RowCache:
         """Of a table that is held by key, more keys are followed from `position` on, with these rows as of then."""
         self.reshape(position, capture)
         if rows.num_rows:
-            run = run_of(self.keyed(capture), rows, np.ones(rows.num_rows, np.int32))
+            keyed = self.keyed(capture)
+            run = run_of(keyed, keyed.padded(rows), np.ones(rows.num_rows, np.int32))
             self._unsettled.append(_Unsettled(position, position, runs={capture.oid: run}, is_apart=True))
             self._fresh = {}
-
-    def settled(self, oid: int) -> CapturedTable | None:
-        """The table as it is on disk."""
-        return self._durable.captures.get(oid)
 
     def drop(self, position: int, oid: int) -> None:
         """A table is over from the transaction at `position` on."""
@@ -214,6 +211,7 @@ class RowCache:
         if rows:
             self._unsettled.append(_Unsettled(rows[-1].first, rows[0].position, runs=dict(self._runs(self._latest))))
             self._latest, self._fresh = {}, {}
+            self._ahead = {}  # which is older than what is in runs now
 
     def _runs(self, written: Written) -> Iterator[tuple[int, RowRun]]:
         by_table: dict[int, list[CachedRow]] = defaultdict(list)
