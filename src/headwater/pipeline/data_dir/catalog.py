@@ -37,7 +37,7 @@ class Known(msgspec.Struct, frozen=True):
     arranged: Arranged | None = None
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MovedTemplate(msgspec.Struct, frozen=True):
     """Of a template that could be followed: the strategy that its windows were moved to, why, and the relation that it
     is followed by. A transaction cost `change_ms` while it was followed; it was moved so many `times`, back and
     forth."""
@@ -61,7 +61,7 @@ class Catalog(msgspec.Struct):
     tables: dict[str, Table] = msgspec.field(default_factory=dict)
     templates: dict[str, Known] = msgspec.field(default_factory=dict)
     arranged: set[Arranged] = msgspec.field(default_factory=set)
-    moved: dict[str, Moved] = msgspec.field(default_factory=dict)
+    moved: dict[str, MovedTemplate] = msgspec.field(default_factory=dict)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
@@ -89,7 +89,7 @@ class Catalog(msgspec.Struct):
             self.arranged.discard(known.arranged)
         return True
 
-    def ask(self, template: str, moved: Moved) -> None:
+    def ask(self, template: str, moved: MovedTemplate) -> None:
         """The source answers its windows from here on: nothing is held for it."""
         known = self.templates[template]
         self.release(template)
