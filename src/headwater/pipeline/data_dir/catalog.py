@@ -85,16 +85,20 @@ class Catalog(msgspec.Struct):
         if known is None:
             return False
         self.moved.pop(template, None)
-        if known.arranged is not None and all(one.arranged != known.arranged for one in self.templates.values()):
-            self.arranged.discard(known.arranged)
+        self._let_go(known.arranged)
         return True
+
+    def _let_go(self, arranged: Arranged | None) -> None:
+        """Rows that a template had so, if no other has."""
+        if arranged is not None and all(one.arranged != arranged for one in self.templates.values()):
+            self.arranged.discard(arranged)
 
     def ask(self, template: str, moved: MovedTemplate) -> None:
         """The source answers its windows from here on: nothing is held for it."""
         known = self.templates[template]
-        self.release(template)
-        self.templates[template] = Known(template, known.tables, known.names)
         self.moved[template] = moved
+        self.templates[template] = Known(template, known.tables, known.names)  # it is known at every moment
+        self._let_go(known.arranged)
 
     def follow(self, template: str, known: Known) -> None:
         """The source was not to answer its windows after all."""
