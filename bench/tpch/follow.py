@@ -32,20 +32,23 @@ from headwater.client.database import Database
 from headwater.engine.dataflow import Dataflow
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import DEFAULT
+from headwater.pipeline.planning.options import PlanOptions
 from tests.support.databases import place
 
 _LIMITS = replace(DEFAULT, build_bytes_min=1 << 60, build_pairs_min=1 << 60)
+_SOON = replace(_LIMITS, move_ms_min=50)  # a run is short
 _STATUS = Path("/proc/self/status")
 _WARM = 2
 Change = Callable[[psycopg.Connection[Any], Population, int], None]
 _WAIT_S = 600.0  # who started us ends us sooner
 
 
-def main(url: str, scale: float, number: int, first: int, transactions: int, profiled: bool) -> None:
+def main(url: str, scale: float, number: int, first: int, transactions: int, profiled: bool, chooses: bool) -> None:
     logging.getLogger("headwater").setLevel(logging.CRITICAL)  # what it would say is told in the table
     asked, steps = query(number, scale), _Steps(cProfile.Profile() if profiled else None)
     with steps.counted(), tempfile.TemporaryDirectory() as scratch:
-        with place("embedded", Path(scratch), url=url, limits=_LIMITS) as opened:
+        how = {"limits": _SOON} if chooses else {"limits": _LIMITS, "options": PlanOptions("incremental")}
+        with place("embedded", Path(scratch), url=url, **how) as opened:
             forms = {name: _strategy(opened.server.pipeline.plan, sql) for name, sql in _forms(asked).items()}
             _tell({"forms": forms})
             try:
@@ -54,6 +57,7 @@ def main(url: str, scale: float, number: int, first: int, transactions: int, pro
                 turns = range(first, first + transactions)
                 _tell({"changes": "RF1, RF2" if asked.is_refreshed else "offers"})
                 _tell(_refreshed(opened.db, live, url, change, Population(scale), turns, steps))
+                _tell({"strategy": live.strategy})
                 _tell({"check": _checked(opened.db, live, asked)})
             except HeadwaterError as error:
                 _tell({"check": f"{type(error).__name__}: {error}"})
@@ -158,6 +162,6 @@ def _tell(known: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _, url, scale, *counts, profiled = sys.argv
+    _, url, scale, *counts, profiled, chooses = sys.argv
     number, first, transactions = map(int, counts)
-    main(url, float(scale), number, first, transactions, profiled == "profile")
+    main(url, float(scale), number, first, transactions, profiled == "profile", chooses == "choose")

@@ -47,6 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queries", type=_numbers, default=NUMBERS, help="such as 1,3,6 (default: all)")
     parser.add_argument("--transactions", type=int, default=42, help="of a query, two to warm up (default 42)")
     parser.add_argument("--deadline", type=float, default=120.0, help="of a query, in seconds (default 120)")
+    parser.add_argument("--choose", action="store_true", help="let queries move to the strategy that costs less")
     parser.add_argument("--profile", action="store_true", help="print the functions of the engine's steps")
 
 
@@ -62,13 +63,14 @@ def run(
     transactions: int = 42,
     deadline: float = 120.0,
     profile: bool = False,
+    choose: bool = False,
 ) -> list[Figures]:
     population, found = Population(scale), []
     with _console.status("starting PostgreSQL …") as status, loaded(population, status.update) as server:
         for n, number in enumerate(queries):
             status.update(f"Q{number}: {n + 1} of {len(queries)} …")
             words = [server.url(), str(scale), str(number), str(n * transactions), str(transactions)]
-            figures = _followed([*words, "profile" if profile else ""], deadline)
+            figures = _followed([*words, "profile" if profile else "", "choose" if choose else ""], deadline)
             let_go(server)
             found.append({"query": number, **figures, **_rerun(server.url(), query(number, scale).standard, deadline)})
     _console.print(_table(found, scale))
@@ -138,7 +140,7 @@ def _cells(one: Figures) -> list[str]:
     words = [
         f"Q{one['query']}",
         form,
-        str(one["forms"].get(form, "")) if "forms" in one else "",
+        one.get("strategy") or (str(one["forms"].get(form, "")) if "forms" in one else ""),
         one.get("changes", ""),
     ]
     figures = [one.get(name, float("nan")) / (2**20 if name == "peak_bytes" else 1) for name in _FIGURES]

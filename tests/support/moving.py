@@ -24,8 +24,8 @@ def pipeline_of(db: Database) -> Pipeline:
 
 
 class Restless:
-    """Moves a template at a time, but those over a journal; `moves` counts by strategy. What it meets that is no refusal
-    is raised at its end."""
+    """Moves a template at a time, but those over a journal; `moves` counts by strategy. What it meets that is no
+    refusal is raised at its end."""
 
     def __init__(self, pipeline: Pipeline, seed: int = 1, pause_s: float = 0.05) -> None:
         self._pipeline, self._chance, self._pause_s = pipeline, random.Random(seed), pause_s

@@ -30,17 +30,11 @@ def connect(
 
     `runner` is where the data pipeline runs: "spark", or "inline" with no Spark. `data_dir` holds the log and the
     state; by default a directory under the user's data home, named after the source. With `ephemeral` and no `data_dir`
-    nothing is kept when the database is closed: on PostgreSQL no replication slot stays.
-
-    For tests and benchmarks, of every query: `strategy` forces "incremental", "selective" or "requery", and refuses a
-    query that it cannot serve; `join_order` is "chosen" by cost, as "written", or the seed of random ones.
+    nothing is kept when the database is closed. For tests and benchmarks: `strategy` forces that of every query, or
+    refuses it; `join_order` is "chosen" by cost, as "written", or the seed of random ones.
     """
     if url.startswith(("ws://", "wss://")):
-        if strategy is not None or join_order != "chosen":
-            raise HeadwaterError("strategy and join_order are options of an embedded database", hint="leave them out")
-        from headwater.client.remote import Remote  # which needs no engine, and the engine no sockets
-
-        return Database(lambda session: Remote(url, session, token))
+        return _remote(url, token, is_plain=strategy is None and join_order == "chosen")
     from headwater.client.embedded import Embedded
     from headwater.gateway.server import Server
     from headwater.pipeline.data_dir.grid import Grid
@@ -57,6 +51,14 @@ def connect(
         options=PlanOptions(strategy, join_order),
     ).start()
     return Database(lambda session: Embedded(server, session))
+
+
+def _remote(url: str, token: str | None, *, is_plain: bool) -> Database:
+    from headwater.client.remote import Remote  # which needs no engine, and the engine no sockets
+
+    if not is_plain:
+        raise HeadwaterError("strategy and join_order are options of an embedded database", hint="leave them out")
+    return Database(lambda session: Remote(url, session, token))
 
 
 async def aconnect(url: str, **options: Any) -> AsyncDatabase:

@@ -130,24 +130,11 @@ class Pipeline:
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
         forget, fetched = planner.forget_plans, partial(logged_fetches, self.layout)
         self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, fetched, capture.end)
-        self._activator = Activator(
-            source,
-            catalog,
-            log,
-            capture,
-            self._tables,
-            self._offload,
-            self._turns,
-            self.grid.queries,
-            save,
-            self._keep,
-            progress,
-            self._planner.declared,
-            limits.partial_rows_min,
-            self._options.order,
-        )
-        shared = log, strategies, planner, windows, self._usage, self._turns, capture
-        self.moves = StrategyMoves(catalog, *shared, self._activator, self._subscriptions, save)
+        read = source, catalog, log, capture, self._tables, self._offload, self._turns, self.grid.queries
+        sizes = planner.declared, limits.partial_rows_min
+        self._activator = Activator(*read, save, self._keep, progress, *sizes, self._options.order)
+        shared = catalog, log, strategies, planner, windows, self._usage, self._turns, capture
+        self.moves = StrategyMoves(*shared, self._activator, self._subscriptions, save)
         self.mover = Mover(self.moves, source, limits, chooses=self._options.strategy is None)
 
     def _retained(self) -> Retention:

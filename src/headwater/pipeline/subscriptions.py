@@ -52,6 +52,7 @@ class Subscriptions:
         try:
             for one in planned:
                 activate(one)
+                self._prepare_question(self._strategies.at(one))
             self._keys.want(planned)
             with self._strategies.lock:
                 self._log_begun([self._strategies.at(one) for one in planned], clients)
@@ -59,6 +60,11 @@ class Subscriptions:
             self._usage.end(*(one.instance.id for one in planned))
             self._keys.held.release(one.instance.id for one in planned)
             raise
+
+    def _prepare_question(self, planned: Planned) -> None:
+        """The source may have to be asked what a query reads: not while others wait for the lock."""
+        if planned.strategy in ASKED:
+            self._planner.question(planned)
 
     def _log_begun(self, planned: Sequence[Planned], clients: Mapping[int, int]) -> None:
         """Each by the strategy that its template has now."""

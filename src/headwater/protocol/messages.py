@@ -77,6 +77,7 @@ class Subscribed(Message, frozen=True, omit_defaults=True, tag="subscribed"):
     strategy: str
     ordered: bool
     gen: int
+    reason: str = ""  # why it has another strategy than it was planned for
 
 
 class WireResult(Message, frozen=True, omit_defaults=True, tag="result"):

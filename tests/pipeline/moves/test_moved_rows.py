@@ -131,3 +131,26 @@ def test_after_kills_in_the_middle_of_moves_nothing_is_lost(kind: str, tmp_path:
                 check_all(watched, ours.position(), connect)
         finally:
             server.kill()
+
+
+@pytest.mark.parametrize("cells", ["1x1", "2x1"])
+def test_who_comes_and_goes_while_templates_move_has_the_rows_of_the_query(cells: str, tmp_path: Path) -> None:
+    """Subscriptions and moves are logged by different threads: each has the strategy of its place in the log."""
+    sql = "SELECT a.id, b.name FROM a JOIN b ON b.id = a.b WHERE a.g = ? ORDER BY a.id"
+    with headwater.connect("memory://comings", runner="inline", data_dir=tmp_path, cells=cells) as db:
+        db.execute("CREATE TABLE b (id INTEGER PRIMARY KEY, name TEXT)")
+        db.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, b INTEGER, g INTEGER)")
+        db.execute("INSERT INTO b VALUES (0, 'x'), (1, 'y')")
+        lives: list[headwater.LiveResult] = []
+        with Restless(pipeline_of(db), pause_s=0.02) as mover:
+            for turn in range(80):
+                lives.append(db.query(sql, turn % 3, live=True))
+                position = db.execute(f"INSERT INTO a VALUES ({turn}, {turn % 2}, {turn % 3})")
+                for group, live in enumerate(lives):
+                    assert live.wait(position), (live.strategy, live.state, live.position, position)
+                    assert [row["id"] for row in live.rows] == list(
+                        range((turn - len(lives) + 1 + group) % 3, turn + 1, 3)
+                    )
+                if len(lives) > 4:
+                    lives.pop(0).abort(forget=turn % 2 == 0)
+        assert min(mover.moves.values()) > 3, mover.moves

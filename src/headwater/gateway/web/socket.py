@@ -207,6 +207,7 @@ class Socket:
             planned.strategy,
             template.ordered,
             self._server.pipeline.gen,
+            planned.moved,
         )
 
     def _say(self, message: Message) -> None:

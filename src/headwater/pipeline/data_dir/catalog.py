@@ -37,7 +37,7 @@ class Known(msgspec.Struct, frozen=True):
     arranged: Arranged | None = None
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MovedTemplate(msgspec.Struct, frozen=True):
     """Of a template that could be followed: the strategy that its windows were moved to, why, and the relation that it
     is followed by. A transaction cost `change_ms` while it was followed; it was moved so many `times`, back and
     forth."""
@@ -64,7 +64,7 @@ class Catalog(msgspec.Struct):
     arranged: set[Arranged] = msgspec.field(default_factory=set)
     by_key: set[str] = msgspec.field(default_factory=set)
     whole: set[str] = msgspec.field(default_factory=set)
-    moved: dict[str, Moved] = msgspec.field(default_factory=dict)
+    moved: dict[str, MovedTemplate] = msgspec.field(default_factory=dict)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
@@ -89,16 +89,20 @@ class Catalog(msgspec.Struct):
         if known is None:
             return False
         self.moved.pop(template, None)
-        if known.arranged is not None and all(one.arranged != known.arranged for one in self.templates.values()):
-            self.arranged.discard(known.arranged)
+        self._let_go(known.arranged)
         return True
 
-    def ask(self, template: str, moved: Moved) -> None:
+    def _let_go(self, arranged: Arranged | None) -> None:
+        """Rows that a template had so, if no other has."""
+        if arranged is not None and all(one.arranged != arranged for one in self.templates.values()):
+            self.arranged.discard(arranged)
+
+    def ask(self, template: str, moved: MovedTemplate) -> None:
         """The source answers its windows from here on: nothing is held for it."""
         known = self.templates[template]
-        self.release(template)
-        self.templates[template] = Known(template, known.tables, known.names)
         self.moved[template] = moved
+        self.templates[template] = Known(template, known.tables, known.names)  # it is known at every moment
+        self._let_go(known.arranged)
 
     def follow(self, template: str, known: Known) -> None:
         """The source was not to answer its windows after all."""

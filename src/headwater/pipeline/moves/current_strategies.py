@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from headwater.pipeline.data_dir.catalog import Catalog, Moved
+from headwater.pipeline.data_dir.catalog import Catalog, MovedTemplate
 from headwater.plan.planner import Planned
 from headwater.plan.strategy import INCREMENTAL
 
@@ -20,10 +20,10 @@ class CurrentStrategies:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._past: dict[str, list[tuple[int, Moved | None]]] = {}
+        self._past: dict[str, list[tuple[int, MovedTemplate | None]]] = {}
         self.lock = threading.RLock()
 
-    def note(self, template: str, before: Moved | None, tx: int, after: Moved | None) -> None:
+    def note(self, template: str, before: MovedTemplate | None, tx: int, after: MovedTemplate | None) -> None:
         """A move was logged. Under the lock."""
         past = self._past.setdefault(template, [(0, before)])
         past.append((tx, after))
@@ -39,7 +39,7 @@ class CurrentStrategies:
         return moved_to(planned, known[-1] if known else self._catalog.moved.get(planned.template.id))
 
 
-def moved_to(planned: Planned, moved: Moved | None) -> Planned:
+def moved_to(planned: Planned, moved: MovedTemplate | None) -> Planned:
     if moved is not None:
         return replace(planned, strategy=moved.strategy, moved=moved.reason)
     return replace(planned, strategy=INCREMENTAL, moved="") if planned.moved else planned

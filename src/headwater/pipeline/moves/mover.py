@@ -175,7 +175,7 @@ class Mover:
         followed_ms = spent.transactions * max(self._moves.catalog.moved[each].change_ms for each in templates)
         told = f"asking again took {spent.ms:.0f} ms, following {spent.transactions} transactions {followed_ms:.0f} ms"
         _log.debug("%s: %s", relation, told)
-        if followed_ms <= spent.ms * _HALF:
+        if followed_ms < spent.ms * _HALF:
             self._times[relation] = self._times.get(relation, 0) + 1
             for template in templates:
                 self._moves.follow(template, told)

@@ -14,7 +14,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.pipeline.activation.activator import Activator
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.capture import Capture
-from headwater.pipeline.data_dir.catalog import Catalog, Known, Moved
+from headwater.pipeline.data_dir.catalog import Catalog, Known, MovedTemplate
 from headwater.pipeline.moves.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import MoveRecord, UnsubscribeRecord
@@ -62,7 +62,7 @@ class StrategyMoves:
             known = self.catalog.templates.get(template_id)
             if known is None or known.arranged is None or template_id in self.catalog.moved:
                 return False
-            moved = Moved(REQUERY, reason, template.table, change_ms, times)
+            moved = MovedTemplate(REQUERY, reason, template.table, change_ms, times)
             made = {one.id: self._question(template, one, reason) for one in self.usage.instances(template_id)}
             with self.strategies.lock, self.usage.lock, self.capture.lock:
                 live = self.usage.instances(template_id)
@@ -74,7 +74,7 @@ class StrategyMoves:
     def _question(self, template: Template, instance: Instance, reason: str) -> Requeried:
         return self.planner.moved.of(Planned(template, instance, REQUERY, moved=reason))
 
-    def _ask(self, template: Template, known: Known, moved: Moved, queries: list[Requeried]) -> None:
+    def _ask(self, template: Template, known: Known, moved: MovedTemplate, queries: list[Requeried]) -> None:
         """Under the locks: what is logged before it is in the rows of the windows, what comes after makes them due."""
         self.catalog.ask(template.id, moved)
         try:
