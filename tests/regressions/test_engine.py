@@ -67,6 +67,15 @@ def test_a_derived_table_beside_a_query_on_the_table_itself_is_loaded_again(tmp_
     assert all(loaded.knows(planned.template.id) for planned in asked)
 
 
+@pytest.mark.parametrize("sql", ["i IN ({})", "NOT i IN ({})"])
+def test_a_list_may_be_long(sql: str) -> None:
+    """Each value was a call deeper: from about 1,000 on the query was ended as a bug of ours."""
+    where = plan(f"SELECT i FROM t WHERE {sql.format(', '.join(map(str, range(3000))))} OR 0", [T]).template.where
+    passed = RowFilter(where, T).apply(rows(*range(2990, 3010))).passed
+    assert passed is not None
+    assert passed.tolist() == [(i < 3000) != sql.startswith("NOT") for i in range(2990, 3010)]
+
+
 @pytest.mark.parametrize("more", [0, 40])
 def test_a_zero_that_changes_its_sign_is_a_change(more: int) -> None:
     """Found on PostgreSQL, which keeps -0: an update from it to 0 was told to nobody. NaN to NaN is no change."""
