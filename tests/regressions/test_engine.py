@@ -13,6 +13,7 @@ from headwater.engine.dataflow import Dataflow
 from headwater.engine.expressions.evaluator import Expressions
 from headwater.engine.expressions.filter import RowFilter
 from headwater.engine.windows.template_program import differ
+from headwater.model.errors import OverBudget
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import plan
@@ -65,6 +66,23 @@ def test_a_derived_table_beside_a_query_on_the_table_itself_is_loaded_again(tmp_
         flow.subscribe(planned.instance, number)
     loaded = Dataflow.load(tmp_path, flow.save(tmp_path).document)
     assert all(loaded.knows(planned.template.id) for planned in asked)
+
+
+@pytest.mark.parametrize("sql", ["i IN ({})", "NOT i IN ({})"])
+def test_a_list_may_be_long(sql: str) -> None:
+    """Each value was a call deeper: from about 1,000 on the query was ended as a bug of ours."""
+    where = plan(f"SELECT i FROM t WHERE {sql.format(', '.join(map(str, range(3000))))} OR 0", [T]).template.where
+    passed = RowFilter(where, T).apply(rows(*range(2990, 3010))).passed
+    assert passed is not None
+    assert passed.tolist() == [(i < 3000) != sql.startswith("NOT") for i in range(2990, 3010)]
+
+
+def test_values_too_long_to_be_made_are_not_tried_for_every_row() -> None:
+    """Each try takes a tenth of a second: with 200 rows nobody else was told anything for half a minute."""
+    long = Expressions([plan("SELECT hex(zeroblob(60000000)) AS v FROM t", [T]).template.outputs[0].expr], T)
+    assert [*long.evaluate(rows(1, 2)).failed.values()] == ["string or blob too big"] * 2
+    with pytest.raises(OverBudget, match="bytes of values at once"):
+        long.evaluate(rows(*range(200)))
 
 
 @pytest.mark.parametrize("more", [0, 40])

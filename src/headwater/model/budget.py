@@ -71,8 +71,12 @@ def weighed(rows: Iterable[Row], limits: Limits = DEFAULT) -> list[Row]:
             if value.__class__ is str or value.__class__ is bytes:
                 left -= len(value)
         if left < 0:
-            raise OverBudget(
-                f"the query's expressions make more than {limits.values_bytes_max:,} bytes of values at once",
-                hint="compute shorter texts, or ask for fewer rows",
-            )
+            raise too_many_values(limits)
     return kept
+
+
+def too_many_values(limits: Limits = DEFAULT) -> OverBudget:
+    return OverBudget(
+        f"the query's expressions make more than {limits.values_bytes_max:,} bytes of values at once",
+        hint="compute shorter texts, or ask for fewer rows",
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -43,6 +44,11 @@ class Kernel:
         if self.truth:
             result = pc.cast(result, pa.int64())
         return result if isinstance(result, pa.Array) else pa.repeat(result, batch.num_rows)
+
+
+def any_of(tests: Sequence[Kernel]) -> Run:
+    """Whether one of them holds, in three-valued logic: a list may be long, so they are no tree of calls."""
+    return lambda batch: reduce(pc.or_kleene, (test.run(batch) for test in tests))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,12 @@ evaluated row by row.
 
 from __future__ import annotations
 
-from functools import reduce
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.model.schema import Table
 from headwater.model.value import ALIKE, Type, to_array
-from headwater.sql.evaluation import Kernel, Run
+from headwater.sql.evaluation import Kernel, Run, any_of
 from headwater.sql.ir.expr import Call, Case, ColumnRef, Const, Expr
 
 Types = frozenset[Type]
@@ -119,7 +117,7 @@ def _equal_to_any(kernels: list[Kernel]) -> Kernel | None:
     """Of doubles: Arrow's own test of membership tells the two zeros apart."""
     needle, *items = kernels
     tests = [test for item in items if (test := _compared("=", [needle, item])) is not None]
-    return reduce(lambda one, other: _connected("or", [one, other]), tests) if tests else None
+    return _truth(any_of(tests)) if tests else None
 
 
 def _case(case: Case, type: Type, table: Table, compared: Types) -> Kernel | None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.dialects.sqlite.affinity import Affinity, affinity_of_type
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.evaluation import ArrowColumn, Kernel, Run
+from headwater.sql.evaluation import ArrowColumn, Kernel, Run, any_of
 from headwater.sql.ir.expr import Call, Case, Cast, ColumnRef, Const, Expr
 
 _NUMBERS = (Type.INTEGER, Type.REAL)
@@ -212,12 +212,11 @@ def _not(call: Call, args: list[Kernel]) -> Kernel | None:
 
 def _in(call: Call, args: list[Kernel]) -> Kernel | None:
     """`x IN (a, b)` is `x = a OR x = b`, for three-valued logic too."""
-    tests = [_compare("=", args[0], item, call.collation) for item in args[1:]]
-    kernel = tests[0] if tests else None
-    for test in tests[1:]:
-        kernel = (
-            _logical(Call("or", (), Type.INTEGER), [kernel, test]) if kernel is not None and test is not None else None
-        )
+    compared = [_compare("=", args[0], item, call.collation) for item in args[1:]]
+    tests = [test for test in compared if test is not None]
+    if not tests or len(tests) < len(compared):
+        return None
+    kernel = Kernel(any_of(tests), Type.INTEGER, truth=True)
     return _inverted(kernel) if call.name == "notin" else kernel
 
 

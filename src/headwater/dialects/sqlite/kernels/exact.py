@@ -6,6 +6,7 @@ selected from it. It never opens a file and keeps no row between two calls.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from headwater.dialects.sqlite.affinity import Affinity, affinity_of_type
 from headwater.dialects.sqlite.functions import FORMATS
 from headwater.dialects.sqlite.render import render
-from headwater.model.budget import weighed
+from headwater.model.budget import too_many_values, weighed
 from headwater.model.limits import DEFAULT
 from headwater.model.schema import Table
 from headwater.model.value import Row, from_array
@@ -23,6 +24,8 @@ from headwater.sql.ir.expr import Call, ColumnRef, Expr
 from headwater.sql.ir.walk import children, references
 
 _COLLATIONS = ("BINARY", "NOCASE", "RTRIM")
+_TOO_LONG = "string or blob too big"
+_TOO_LONG_MAX = DEFAULT.values_bytes_max // DEFAULT.value_bytes_max  # to try one costs as much as the longest
 
 
 class SqliteKernel:
@@ -47,12 +50,15 @@ class SqliteKernel:
 
     def _one_by_one(self, connection: sqlite3.Connection, count: int) -> Selected:
         failed: dict[int, str] = {}
+        too_long = itertools.count(1)
 
         def one(place: int) -> Row:
             try:
                 return connection.execute(f"{self._select} WHERE rowid = ?", (place + 1,)).fetchone()  # type: ignore[no-any-return]
             except sqlite3.Error as error:
                 failed[place] = str(error)
+                if str(error) == _TOO_LONG and next(too_long) > _TOO_LONG_MAX:
+                    raise too_many_values() from None
                 return ()
 
         return Selected(weighed(map(one, range(count))), failed)
