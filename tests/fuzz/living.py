@@ -124,13 +124,13 @@ class Watched:
         self.troubles: list[str] = []
         self.until: int | None = None
         self._paused_at: int | None = None
+        self._watch_failures()  # first: what fails from here on is noted, what failed before is the phase below
         self._stop = live.listen(self._take)
         self.first: State = live.snapshot
         self.began = self.first.position
         if live._phase == "stale" and not live.resyncs:  # a slow machine may call all rows stale for a while
             self.began = now
             self.troubles.append(str(live.reason))
-        self._watch_failures()
         self._watch_resyncs()
 
     def _take(self, emission: Emission | None) -> None:
