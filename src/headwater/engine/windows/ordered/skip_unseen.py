@@ -1,9 +1,9 @@
 """Changes of a step that stay behind the end of every frame: no window shows them, so they are only counted and sorted.
 
-The `RankedHead` of a group is what its frames show, and some keys behind it. `FarChanges` finds what is behind the head, of a
-whole step in columns. It compares only the first bytes of sort keys: a change whose bytes equal those of the head's end
-counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds the keys that came and
-went there until the sequence of their group is needed: when the head has run short. It never sees a row.
+The head of a group (`RankedHead`) is what its frames show, and some keys behind it. `FarChanges` finds what is behind
+the head, of a whole step in columns. It compares only the first bytes of sort keys: a change whose bytes equal those of
+the head's end counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds the keys
+that came and went there until the sequence of their group is needed: when the head has run short. It never sees a row.
 """
 
 from __future__ import annotations
