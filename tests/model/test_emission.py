@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply
+from headwater.model.emission import Diff, Emission, Result, RowChange, State, Swap, apply, apply_all
 from headwater.model.errors import Resync
 from headwater.protocol.emissions import encode_body, from_message, kind_of, with_id
 from headwater.protocol.messages import WireDiff, WireResult, WireSwap, decode_from_server
@@ -57,6 +57,22 @@ def test_the_order_of_changes_within_an_emission_says_nothing(move: Move, chance
     expected, found = apply(move.before, emission), apply(move.before, replace(emission, changes=tuple(changes)))
     assert pairs(found.rows, found.hashes) == pairs(expected.rows, expected.hashes)
     assert not move.ordered or shown(found.rows) == shown(expected.rows)
+
+
+@tries(300)
+@given(st.booleans(), states(), st.lists(states(), max_size=6), st.integers(0, 5))
+def test_applying_all_at_once_is_applying_one_after_the_other(
+    ordered: bool, first: State, later: list[State], seen: int
+) -> None:
+    """Whatever leaves and comes back meanwhile, and those that were applied before."""
+    state, emissions, expected = first, list[Diff](), [first]
+    for seq, after in enumerate(later, first.seq + 1):
+        became = {hash: hash for hash in state.hashes if hash in after.hashes}
+        emissions.append(diff(Move(state, after.rows, after.hashes, became, ordered), seq=seq))
+        state = apply(state, emissions[-1])
+        expected.append(state)
+    start = expected[min(seen, len(later))]
+    assert frozen(apply_all(start, emissions)) == frozen(expected[-1])
 
 
 @tries(100)

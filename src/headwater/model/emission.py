@@ -89,13 +89,13 @@ def apply(state: State, emission: Emission) -> State:
 
 def apply_all(state: State, emissions: Sequence[Diff | Swap]) -> State:
     """As `apply`, one after the other; the states in between are not made."""
-    rows: _Rows | None = None
+    rows: _ChangingRows | None = None
     seq, position = state.seq, state.position
     for emission in emissions:
         if emission.gen == state.gen and emission.seq <= seq:
             continue
         check_follows(emission, seq, state.gen)
-        rows = rows or _Rows(list(state.rows), list(state.hashes))
+        rows = rows or _ChangingRows(list(state.rows), list(state.hashes))
         rows.change(emission)
         seq, position = emission.seq, emission.position
     if rows is None:
@@ -121,7 +121,7 @@ def _replace(state: State, result: Result) -> State:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _ChangingRows:
     """A result that is being changed. Of rows without order, those that are gone are only marked at first, and `places`
     are where the others stand, by hash; None where that is not known."""
 
@@ -178,7 +178,7 @@ def _place(placed: tuple[int, RowChange]) -> int:
     return placed[0]
 
 
-def _change_unordered(result: _Rows, places: dict[str, int], diff: Diff) -> None:
+def _change_unordered(result: _ChangingRows, places: dict[str, int], diff: Diff) -> None:
     """A hash leads to one row: each is taken once, and none comes that is still there."""
     rows, hashes = result.rows, result.hashes
     came: dict[str, int] = {}

@@ -34,9 +34,9 @@ class SmallSizes:
     equal_numbers: int = 4095
     # computed exactly, row by row, or by Arrow kernels (240 | 330; 1,182 | 299)
     expression_rows: int = 16
-    # of a log record: Arrow converts rows, or columns (100 | 91; 265 | 180)
+    # of a log record: Arrow converts rows, or columns (43 | 51; 88 | 86)
     frame_rows: int = 16
-    # of an emission: sorted and converted as rows, or as columns (129 | 216; 460 | 252)
+    # of an emission: sorted and converted as rows, or as columns (50 | 94; 172 | 126)
     edit_rows: int = 16
     # removals and additions: paired in a loop, or by sorting (119 | 132; 257 | 223)
     paired_rows: int = 16
@@ -46,8 +46,8 @@ class SmallSizes:
     silent_changes: int = 8
     # of a step: their groups found one by one, or in the arrays of slots (61 | 92; 294 | 245)
     grouped_rows: int = 64
-    # of a step of unordered windows: taken one by one, or as columns (0 | 0; 0 | 0)
-    linear_changes: int = 16
+    # of a step of unordered windows: taken one by one, or as columns (104 | 212; 589 | 266)
+    linear_changes: int = 64
     # of an index of emissions: made one by one, or as columns (318 | 405; 980 | 462)
     entries: int = 64
     # of a replay: each transaction stepped, or those behind every frame skipped (819 | 760; 2,335 | 1,221)

@@ -17,14 +17,22 @@ TX, DIFF = "tx", "diff"
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table with its Arrow schema, made once."""
+    """A table with what every step asks of it, made once: its Arrow schema; its key as places, types and collations."""
 
     table: Table
     rows: pa.Schema
+    key_places: tuple[int, ...]
+    key_types: tuple[Type, ...]
+    key_collations: tuple[str, ...]
 
     @classmethod
     def of(cls, table: Table) -> TableSchema:
-        return cls(table, table.arrow)
+        key = [table.column(name) for name in table.key]
+        places = tuple(map(table.index, table.key))
+        return cls(table, table.arrow, places, tuple(one.type for one in key), tuple(one.collation for one in key))
+
+    def key_of(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        return [rows.column(place) for place in self.key_places]
 
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a delta: its columns without the last two."""

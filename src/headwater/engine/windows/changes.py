@@ -53,7 +53,7 @@ def changes_of(shape: TableSchema, delta: Delta, multiset: Multiset | None) -> C
         found = identify_multiset(shape.table, rows, tx, diff, multiset)
         rows, tx = rows.take(pa.array(found.place)), tx[found.place]
     else:
-        found = identify_keyed(shape.table, rows, diff)
+        found = identify_keyed(shape, rows, diff)
     pair_id, renamed = _pair_ids(tx, found, delta.renames)
     return _paired(rows, tx, found, pair_id, renamed)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import xxhash
 
 from headwater.engine.rows.arrays import Bools, Int8s, Int64s
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
 from headwater.engine.state.tally import Tally
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
@@ -26,15 +27,18 @@ from headwater.model.schema import Table
 from headwater.model.time.interval import Interval
 from headwater.model.value import Type, Value, from_array, pack_any, to_array
 
+_PRESENT = np.uint64(1)
 _LOOSE = frozenset({Type.REAL, Type.ANY, Type.NUMERIC, Type.INTERVAL})
 
 
 def key_hashes(table: Table, rows: pa.RecordBatch) -> Uint64s:
     """Identities in a table with a key. 0 is kept free: it means absent."""
-    columns = [table.column(name) for name in table.key]
-    arrays = [rows.column(table.index(name)) for name in table.key]
-    hashes = hash_columns(arrays, [column.type for column in columns], [column.collation for column in columns])
-    return np.maximum(hashes, np.uint64(1))
+    return _key_hashes(TableSchema.of(table), rows)
+
+
+def _key_hashes(shape: TableSchema, rows: pa.RecordBatch) -> Uint64s:
+    hashes = hash_columns(shape.key_of(rows), shape.key_types, shape.key_collations)
+    return np.maximum(hashes, _PRESENT, out=hashes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,8 @@ class Identified:
     sign: Int8s
 
 
-def identify_keyed(table: Table, rows: pa.RecordBatch, diff: Int8s) -> Identified:
-    id = key_hashes(table, rows)
+def identify_keyed(shape: TableSchema, rows: pa.RecordBatch, diff: Int8s) -> Identified:
+    id = _key_hashes(shape, rows)
     return Identified(np.arange(rows.num_rows), id, id, diff)
 
 

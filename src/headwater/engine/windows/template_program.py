@@ -48,6 +48,9 @@ class Program:
         self._filter = RowFilter(template.where, table)
         self._project = RowProjector(template.outputs, table)
         self._order = Expressions([key.expr for key in template.order], table) if template.order else None
+        order = template.order
+        self._collations = [key.collation for key in order]
+        self._descending, self._nulls_first = [key.descending for key in order], [key.nulls_first for key in order]
         is_shown = _shown(template) >= set(table.identity)
         self.hidden = not table.key or not is_shown
         self.veiled = not table.key and not is_shown
@@ -94,13 +97,8 @@ class Program:
         """The encoded ORDER BY values, then the identity: equal rows of a key-less table still have an order."""
         if self._order is None:
             return [], {}
-        order, evaluated = self.template.order, self._order.evaluate(rows)
-        how = (
-            self._order.types,
-            [key.collation for key in order],
-            [key.descending for key in order],
-            [key.nulls_first for key in order],
-        )
+        evaluated = self._order.evaluate(rows)
+        how = self._order.types, self._collations, self._descending, self._nulls_first
         if rows.num_rows > SMALL.encoded_rows:
             keys = packed(encode_whole(evaluated.columns, *how), id)
             if keys is not None:

@@ -130,10 +130,11 @@ class Replay:
                 self._advance(group, tx, pairs if near is None else near, silent)
 
     def _advance_near(self, far: FarChanges, tx: int, start: int, stop: int, silent: list[bool]) -> bool:
-        """One transaction of the only group: what is behind its head is not looked at. False where it must be."""
+        """One larger transaction of the only group, without looking at what is behind its head. False where that must
+        be looked at: nothing was done."""
         rows, group = self.rows, self._only_group()
         head = self.skipped.head(group)
-        if head is None:
+        if head is None or stop - start <= SMALL.near_changes:
             return False
         mask = far.near(start, stop, head.end)
         at = [start + n for n in np.flatnonzero(mask).tolist()]

@@ -1,9 +1,9 @@
 """Changes of a step that stay behind the end of every frame: no window shows them, so they are only counted and sorted.
 
-The `Head` of a group is what its frames show, and some keys behind it. `FarChanges` finds what is behind the head, of a
-whole step in columns. It compares only the first bytes of sort keys: a change whose bytes equal those of the head's end
-counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds the keys that came and
-went there until the sequence of their group is needed: when the head has run short. It never sees a row.
+The head of a group (`RankedHead`) is what its frames show, and some keys behind it. `FarChanges` finds what is behind
+the head, of a whole step in columns. It compares only the first bytes of sort keys: a change whose bytes equal those of
+the head's end counts as near. So it may call near what is far, never the other way round. `SkippedKeys` holds the keys
+that came and went there until the sequence of their group is needed: when the head has run short. It never sees a row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FarChanges:
 
 
 @dataclass(slots=True)
-class Head:
+class RankedHead:
     """The sequence of a group is right up to the key `end`, with `spare` keys more than any frame shows."""
 
     end: bytes
@@ -77,23 +77,23 @@ class SkippedKeys:
 
     limits: Limits
     fails: bool
-    _heads: dict[WindowGroup, Head | None] = field(default_factory=dict)
+    _heads: dict[WindowGroup, RankedHead | None] = field(default_factory=dict)
     _skipped: dict[WindowGroup, tuple[set[bytes], set[bytes]]] = field(default_factory=dict)  # keys that go, that come
 
-    def head(self, group: WindowGroup) -> Head | None:
+    def head(self, group: WindowGroup) -> RankedHead | None:
         """None where a frame is not full, or where a row fails."""
         if group not in self._heads:
             self._heads[group] = self._new_head(group)
         return self._heads[group]
 
-    def _new_head(self, group: WindowGroup) -> Head | None:
+    def _new_head(self, group: WindowGroup) -> RankedHead | None:
         ranked, shown = group.ranked, max((window.frame.end for window in group.windows), default=0)
         if ranked is None or group.failed or self.fails or not 0 < shown <= len(ranked):
             return None
         spare = min(_SPARE, len(ranked) - shown)
-        return Head(ranked.select(shown + spare - 1), spare)
+        return RankedHead(ranked.select(shown + spare - 1), spare)
 
-    def takes(self, group: WindowGroup, head: Head, more: int, gone: list[bytes], came: list[bytes]) -> bool:
+    def takes(self, group: WindowGroup, head: RankedHead, more: int, gone: list[bytes], came: list[bytes]) -> bool:
         """Whether the rest of a transaction, which is behind the head, may be skipped, when the head gets so many rows
         more. False where it would run short, or where the group may outgrow its limit."""
         if head.spare + more < 0 or group.size + more + len(came) - len(gone) > self.limits.ranked_rows_max:
