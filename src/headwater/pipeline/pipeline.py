@@ -111,7 +111,7 @@ class Pipeline:
             source, log.append_many, *reached, self._give_up, limits, self._relearned, lambda: self.settle()
         )
         self._planner = QueryPlanner(source, catalog, capture, lambda: self._requery.windows.redefinitions)
-        self._keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
+        self.keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
         self._eviction = KeyEviction(source, catalog, log, held, self._turns, limits)
         self._subscriptions = Subscriptions(log, self._planner, self._requery.windows, self._usage, keys, catalog.boot)
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
@@ -165,11 +165,6 @@ class Pipeline:
     def templates(self) -> int:
         """How many are active."""
         return len(self._catalog.templates)
-
-    @property
-    def questions_by_key(self) -> int:
-        """That were asked for rows of tables that are held by key."""
-        return self._keys.questions
 
     @property
     def log_offset(self) -> int:
