@@ -117,21 +117,9 @@ class Pipeline:
         self._templates = TemplateRelease(catalog, log, self._usage, self._turns, capture.lock, save, self._eviction)
         forget, fetched = self._planner.forget_plans, partial(logged_fetches, self.layout)
         self._tables = CapturedTables(source, catalog, log, capture.lock, save, forget, held, fetched, capture.end)
-        self._activator = Activator(
-            source,
-            catalog,
-            log,
-            capture,
-            self._tables,
-            self._offload,
-            self._turns,
-            self.grid.queries,
-            save,
-            self._keep,
-            progress,
-            self._planner.declared,
-            limits.partial_rows_min,
-        )
+        parts = source, catalog, log, capture, self._tables, self._offload, self._turns, self.grid.queries
+        declared, rows_min = self._planner.declared, limits.partial_rows_min
+        self._activator = Activator(*parts, save, self._keep, progress, declared, rows_min)
 
     def _retained(self) -> Retention:
         return Retention(
