@@ -102,7 +102,7 @@ def _measured(server: Server, db: Database, rows: int, subscribers: int) -> Figu
     assert isinstance(source, PostgresSource)
     first_s, baseline_s = list[float](), list[float]()
     lives = [db.query(_SQL, keys[0], live=True)]  # which captures the table
-    questions = server.pipeline.questions_by_key
+    questions = server.pipeline.keys.questions
     for number, key in enumerate(keys[1:]):
         first_s.append(_took(lambda key=key: lives.append(db.query(_SQL, key, live=True))))
         if number % _BASELINE_EVERY == 0:
@@ -120,7 +120,7 @@ def _measured(server: Server, db: Database, rows: int, subscribers: int) -> Figu
         "first_ms_p99": float(np.percentile(first_s, 99)) * 1000,
         "select_ms_p50": _p50(baseline_s),
         "times": _p50(first_s) / _p50(baseline_s),
-        "questions": server.pipeline.questions_by_key - questions + 1,
+        "questions": server.pipeline.keys.questions - questions + 1,
         "captured_rows": sum(1 for capture in cache.captures.values() for _ in cache.all(capture)),
         "asked_bytes": sum(len(repr(row)) for row in answer),
     }

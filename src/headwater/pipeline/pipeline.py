@@ -121,7 +121,7 @@ class Pipeline:
         self._planner = planner = QueryPlanner(
             source, catalog, capture, lambda: windows.redefinitions, self._options, strategies
         )
-        self._keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
+        self.keys = keys = KeyFetcher(source, catalog, log, capture, held, self._turns, self._keep)
         self._eviction = KeyEviction(source, catalog, log, held, self._turns, limits)
         self._subscriptions = Subscriptions(
             log, planner, windows, self._usage, keys, strategies, self._partition_of, catalog.boot
@@ -169,11 +169,6 @@ class Pipeline:
     def templates(self) -> int:
         """How many are active."""
         return len(self._catalog.templates)
-
-    @property
-    def questions_by_key(self) -> int:
-        """That were asked for rows of tables that are held by key."""
-        return self._keys.questions
 
     @property
     def log_offset(self) -> int:

@@ -47,7 +47,7 @@ def fill(here: Place) -> None:
 
 
 def questions(here: Place) -> int:
-    return here.server.pipeline.questions_by_key
+    return here.server.pipeline.keys.questions
 
 
 def cached(here: Place) -> int | None:

@@ -41,7 +41,7 @@ def test_what_was_written_while_it_was_down_is_followed(url: str, tmp_path: Path
     for life in range(3):
         with place("embedded", tmp_path / "data", url=url, limits=BY_KEY) as here:
             live = here.db.query(sql, live=True)
-            assert here.server.pipeline.questions_by_key == (0 if life else 1)
+            assert here.server.pipeline.keys.questions == (0 if life else 1)
             assert live.wait(here.db.position())
             assert life == 0 or rows(live) == [{"id": 7, "note": f"life {life}"}]
             here.db.verify(live)

@@ -22,10 +22,10 @@ from headwater.model.value import Row
 from headwater.pipeline.activation.activator import CaptureProgress, Outdated
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.by_key.held_keys import HeldKeys, Place
+from headwater.pipeline.by_key.key_condition import key_condition
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import FetchRecord
 from headwater.pipeline.records.control_log import ControlLog
-from headwater.plan.key_condition import key_condition
 from headwater.plan.planner import Planned
 from headwater.sources.source import FetchedRows, Source
 
