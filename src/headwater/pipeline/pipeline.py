@@ -32,9 +32,9 @@ from headwater.pipeline.data_dir.catalog import Known
 from headwater.pipeline.data_dir.format import claim_format
 from headwater.pipeline.data_dir.grid import Grid
 from headwater.pipeline.data_dir.layout import DirectoryLock, Layout
-from headwater.pipeline.moves.current_strategies import CurrentStrategies
 from headwater.pipeline.moves.mover import Mover
 from headwater.pipeline.moves.strategy_moves import StrategyMoves
+from headwater.pipeline.planning.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.quarantine import Quarantine
 from headwater.pipeline.planning.query_planner import QueryPlanner

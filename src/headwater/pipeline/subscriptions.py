@@ -12,7 +12,7 @@ import msgspec
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.by_key.fetcher import KeyFetcher
-from headwater.pipeline.moves.current_strategies import CurrentStrategies
+from headwater.pipeline.planning.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import Control, SubscribeRecord, UnsubscribeRecord
 from headwater.pipeline.records.control_log import ControlLog

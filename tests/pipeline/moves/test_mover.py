@@ -202,3 +202,28 @@ def test_the_costs_reach_the_mover_through_the_diffs(tmp_path: Path, monkeypatch
         live = here.db.query(JOIN, 1, live=True)
         assert live.wait(here.write("INSERT INTO a VALUES (3, 1, 1)"))
         eventually(lambda: sum(one.transactions for one in here.server.pipeline.mover._spent.values()) >= 1)
+
+
+def test_a_running_server_moves_by_what_its_cells_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.cell.cost_meter._REPORTED_US", 0)
+    with place("embedded", tmp_path, limits=replace(AT_ONCE, asking_cost_percent=FREE)) as here:
+        here.write("CREATE TABLE a (id INTEGER PRIMARY KEY, g INTEGER)")
+        live = here.db.query("SELECT g, count(*) AS n FROM a GROUP BY g", live=True)
+        assert live.wait(here.write("INSERT INTO a VALUES (1, 1)"))
+        eventually(lambda: live.strategy == "requery")
+        assert live.wait(here.write("INSERT INTO a VALUES (2, 1)")) and live.rows == [{"g": 1, "n": 2}]
+
+
+def test_what_following_cost_long_ago_counts_less_and_less(tmp_path: Path) -> None:
+    with opened(tmp_path) as here:
+        live = here.db.query(JOIN, 1, live=True)
+        pipeline = here.server.pipeline
+        weighed(here, FREE)  # at 10 ms for a transaction
+        assert live.wait(here.write("INSERT INTO a VALUES (3, 1, 1)"))
+        pipeline.mover.limits = AT_ONCE
+        for moves in (1, 1, 2):
+            [asked] = pipeline._requery.windows.asked.values()
+            asked.spent_s, asked.transactions = 1.0, 100
+            pipeline.mover.look()
+            assert len(moves_of(here)) == moves
+        eventually(lambda: live.strategy == "incremental")

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
 from headwater.pipeline.moves.strategy_moves import StrategyMoves
@@ -168,7 +170,7 @@ class Mover:
         windows = [one for template in templates for one in self._moves.windows.of_template(template)]
         weight = self.limits.asking_cost_percent / 100
         spent = Spent(sum(one.spent_s for one in windows) * 1000 * weight, _most_transactions(windows))
-        if not windows or spent.ms < self._enough_ms(relation):
+        if not spent.ms or spent.ms < self._enough_ms(relation):
             return
         for one in windows:
             one.spent_s, one.transactions = 0.0, 0
@@ -179,6 +181,16 @@ class Mover:
             self._times[relation] = self._times.get(relation, 0) + 1
             for template in templates:
                 self._moves.follow(template, told)
+        else:
+            self._doubt(templates)
+
+    def _doubt(self, templates: Sequence[str]) -> None:
+        """What following cost was measured a while ago: it counts for less from now on, so that one day it is measured
+        again."""
+        moved = self._moves.catalog.moved
+        for template in templates:
+            if (one := moved.get(template)) is not None:
+                moved[template] = msgspec.structs.replace(one, change_ms=one.change_ms * _HALF)
 
 
 def _most_transactions(windows: Sequence[RequeriedWindow]) -> int:

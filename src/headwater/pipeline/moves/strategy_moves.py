@@ -15,7 +15,7 @@ from headwater.pipeline.activation.activator import Activator
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog, Known, MovedTemplate
-from headwater.pipeline.moves.current_strategies import CurrentStrategies
+from headwater.pipeline.planning.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import MoveRecord, UnsubscribeRecord
 from headwater.pipeline.records.control_log import ControlLog

@@ -14,7 +14,7 @@ from headwater.model.schema import Table
 from headwater.pipeline.activation.activator import Outdated, still_fits
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog
-from headwater.pipeline.moves.current_strategies import CurrentStrategies
+from headwater.pipeline.planning.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.moved_questions import MovedQuestions
 from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.planning.plan_cache import PlanCache
