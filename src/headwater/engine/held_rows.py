@@ -33,10 +33,18 @@ def hold(state: DataflowState, template: Template, rows: Iterable[pa.RecordBatch
     """Rows as they were read. A batch with a further column, `diff`, adds and removes rows."""
     table = state.schemas[template.table].table
     multiset = None if table.key else state.new_multiset()
-    parts = [_entries(table, multiset, batch) for batch in rows]
+    parts = [entries_of(table, multiset, batch) for batch in rows]
     if multiset is not None:
         state.multisets[table.name] = multiset
-    store = _opened(state, template, table)
+    if (known := state.stores.get(table.name)) is not None and known.table.names != table.names:
+        whole = TableStore(table, state.counters, state.limits.run_rows_min)
+        _absorb_all(state, whole, parts)
+        known.widen(table, whole)
+        return
+    _absorb_all(state, _opened(state, template, table), parts)
+
+
+def _absorb_all(state: DataflowState, store: TableStore, parts: list[Entries]) -> None:
     if len(parts) == 1:
         _absorb(state, store, parts[0])
     elif parts:
@@ -49,6 +57,8 @@ def take_over(state: DataflowState, template: Template, theirs: TableStore) -> N
     store = state.stores.get(template.table)
     if store is None:
         store = state.stores[template.table] = theirs
+    elif store.table.names != theirs.table.names:
+        store.widen(theirs.table, theirs)
     else:
         id, rows = theirs.heap.all()
         _absorb(state, _opened(state, template, theirs.table), (id, np.ones(len(id), np.bool_), rows))
@@ -87,7 +97,7 @@ def _opened(state: DataflowState, template: Template, table: Table) -> TableStor
     return store
 
 
-def _entries(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> Entries:
+def entries_of(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> Entries:
     live = np.ones(batch.num_rows, np.bool_)
     if batch.num_columns > len(table.columns):
         live = np.asarray(batch.column(batch.num_columns - 1)) > 0
@@ -100,8 +110,8 @@ def _entries(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> 
 def _absorb(state: DataflowState, store: TableStore, entries: Entries) -> None:
     id, live, rows = entries
     indexed: dict[IndexKey, Indexed] = {}
-    for key in store.indexes:
-        arrangement = Arrangement.of(store, key.columns)
-        hash = arrangement.hash_rows(rows)
-        indexed[key] = Indexed(hash, state.mine(arrangement, rows, hash))
+    for key, index in store.indexes.items():
+        hash = index.hash_rows(rows)
+        mine = state.mine(Arrangement.of(store, key.columns), rows, hash) if key.kind == "values" else index.keyed(rows)
+        indexed[key] = Indexed(hash, mine)
     store.absorb(id, live, rows, indexed)

@@ -1,21 +1,24 @@
 """The step: changes of tables and relations in, emissions out, and the rows into the stores.
 
-Each table's changes are absorbed once, after everything that reads it has seen them; each active template sees only
-those that an instance of it asks for.
+Each table's changes are absorbed once, after everything that reads it has seen them: templates, and the operators of
+relations. Each active template sees only those that an instance of it asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import FailureChange
 from headwater.engine.relation_failures import concerned, fail, recover
 from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta, merge, since, until
 from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.state.table.key_index import IndexKey
@@ -26,22 +29,31 @@ from headwater.engine.windows.empty_groups import padded
 from headwater.engine.windows.fan_out import spread
 from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.ordered.replay import replay
+from headwater.engine.windows.row_identity import key_hashes
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.unordered import linear
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 
+Absorb = Callable[[], None]
 _GONE_CAME = np.array([False, True])
 
 
 def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
     """Everything that waits, of any number of transactions, `tx` ascending within a table."""
+    stepped: dict[str, Absorb] = {}
     for name, parts in deltas.items():
         with blaming(name):
-            _step_table(state, name, parts)
-    for name, derived in list(state.derived.items()):
-        if not derived.base_tables.isdisjoint(deltas):
-            with blaming(name):
-                step_relation(state, name, derived, derived.step(deltas))
+            if (absorb := _stepped(state, name, parts)) is not None:
+                stepped[name] = absorb
+    relations = {name: each for name, each in state.derived.items() if not each.base_tables.isdisjoint(deltas)}
+    for name, derived in relations.items():
+        with blaming(name):
+            step_relation(state, name, derived, derived.step(deltas))
+    for name, absorb in stepped.items():  # relations look up what was there before
+        with blaming(name):
+            absorb()
+    for derived in relations.values():
+        derived.settle()
 
 
 @contextmanager
@@ -88,15 +100,42 @@ def _step_until(state: DataflowState, name: str, delta: Delta | None, tx: int) -
 
 
 def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None:
-    arrangements = list(state.arranged(name))
-    if arrangements and parts:
-        changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
-        indexed: dict[IndexKey, Indexed] = {}
-        for arrangement in arrangements:
-            entries = _step_arrangement(state, arrangement, changes)
-            if arrangement.index is not None:
-                indexed[arrangement.index.key] = entries
-        _absorb(state.stores[name], changes, indexed)
+    absorb = _stepped(state, name, parts)
+    if absorb is not None:
+        absorb()
+
+
+def _stepped(state: DataflowState, name: str, parts: Sequence[Delta]) -> Absorb | None:
+    """Steps the templates over a table or relation. What then takes the rows into its store, if it has one."""
+    arrangements, store = list(state.arranged(name)), state.stores.get(name)
+    if store is None or not parts:
+        return None
+    if not arrangements:
+        return partial(_absorb_scanned, state.schemas[name], store, parts)
+    changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
+    indexed: dict[IndexKey, Indexed] = {}
+    for arrangement in arrangements:
+        entries = _step_arrangement(state, arrangement, changes)
+        if arrangement.index is not None:
+            indexed[arrangement.index.key] = entries
+    return partial(_absorb, store, changes, indexed)
+
+
+def _absorb_scanned(shape: TableSchema, store: TableStore, parts: Sequence[Delta]) -> None:
+    """A table that only relations read, by keys of theirs. It has a key itself: what came last under it is there."""
+    batch = merge(parts).batch
+    rows = shape.rows_of(batch)
+    tx, diff = (batch.column(batch.num_columns - n).to_numpy() for n in (2, 1))
+    id, live = key_hashes(shape.table, rows), diff > 0
+    place = np.lexsort((live, tx))
+    rows = rows if rows.num_columns == len(store.table.columns) else rows.select(list(store.table.names))
+    store.absorb(id[place], live[place], rows, looked_up(store, rows), place)
+
+
+def looked_up(store: TableStore, rows: pa.RecordBatch) -> dict[IndexKey, Indexed]:
+    """Rows, as the indexes that relations read will find them."""
+    joins = ((key, index) for key, index in store.indexes.items() if key.kind != "values")
+    return {key: Indexed(index.hash_rows(rows), index.keyed(rows)) for key, index in joins}
 
 
 def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> Indexed:
@@ -149,7 +188,7 @@ def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Inde
         order, live = _in_time(changes)
     kept = order >= 0
     order, live = order[kept], live[kept]
-    store.absorb(changes.id[order], live, changes.rows, indexed, order)
+    store.absorb(changes.id[order], live, changes.rows, {**indexed, **looked_up(store, changes.rows)}, order)
 
 
 def _in_time(changes: Changes) -> tuple[Int64s, Bools]:

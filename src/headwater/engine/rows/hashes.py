@@ -19,6 +19,7 @@ from headwater.model.encoding.xxh3 import hash_array
 from headwater.model.size import SMALL
 from headwater.model.value import COUNTED, Type, Value, from_array
 
+NULL_KEY = np.uint64(0x6E756C6C6B657973)  # of a key with a NULL in it, where such rows are looked up too
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x6E756C6C6E756C6C)
