@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState, Rows
 from headwater.engine.emissions.index import Ending
 from headwater.engine.expressions.kernels import WIDE
-from headwater.engine.held_rows import arrange, hold, index_key, take_over
+from headwater.engine.held_rows import arrange, hold, index_key, show, take_over
 from headwater.engine.operators.derived import Derived
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.rows.conform import TableSchema
@@ -107,6 +107,8 @@ def activate(
         hold(state, template, _derive(state, template, rows, order))
     elif template.relation is None and needs_rows(state, template) and rows is not None:
         hold(state, template, rows[template.table])
+    elif template.relation is None:
+        show(state, template)
     if state.owns(template):
         arrange(state, template)
     _serve(state, template, widths)

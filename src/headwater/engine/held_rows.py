@@ -33,15 +33,33 @@ def hold(state: DataflowState, template: Template, rows: Iterable[pa.RecordBatch
     """Rows as they were read. A batch with a further column, `diff`, adds and removes rows."""
     table = state.schemas[template.table].table
     multiset = None if table.key else state.new_multiset()
-    parts = [entries_of(table, multiset, batch) for batch in rows]
+    parts = [_entries(table, multiset, batch) for batch in rows]
     if multiset is not None:
         state.multisets[table.name] = multiset
-    if (known := state.stores.get(table.name)) is not None and known.table.names != table.names:
-        whole = TableStore(table, state.counters, state.limits.run_rows_min)
-        _absorb_all(state, whole, parts)
-        known.widen(table, whole)
-        return
+    scanned = _put_aside(state, table.name)
     _absorb_all(state, _opened(state, template, table), parts)
+    _look_up(state, table.name, scanned)
+
+
+def _put_aside(state: DataflowState, name: str) -> TableStore | None:
+    """The store of a table that only operators read, to be replaced by one that templates can read too."""
+    store = state.stores.get(name)
+    return None if store is None or store.shown else state.stores.pop(name)
+
+
+def _look_up(state: DataflowState, name: str, scanned: TableStore | None) -> None:
+    """Operators find in the new store what they found in the old one."""
+    for key in () if scanned is None else scanned.indexes:
+        state.stores[name].build(key)
+
+
+def show(state: DataflowState, template: Template) -> None:
+    """A table that only operators read is here with all its columns; templates can read it from now on."""
+    scanned = _put_aside(state, template.table)
+    if scanned is not None:
+        table, rows = scanned.table, scanned.heap.all()[1]
+        _absorb(state, _opened(state, template, table), _entries(table, None, rows))
+        _look_up(state, template.table, scanned)
 
 
 def _absorb_all(state: DataflowState, store: TableStore, parts: list[Entries]) -> None:
@@ -54,11 +72,11 @@ def _absorb_all(state: DataflowState, store: TableStore, parts: list[Entries]) -
 
 def take_over(state: DataflowState, template: Template, theirs: TableStore) -> None:
     """The rows of a store that was made elsewhere."""
+    scanned = _put_aside(state, template.table)
     store = state.stores.get(template.table)
     if store is None:
         store = state.stores[template.table] = theirs
-    elif store.table.names != theirs.table.names:
-        store.widen(theirs.table, theirs)
+        _look_up(state, template.table, scanned)
     else:
         id, rows = theirs.heap.all()
         _absorb(state, _opened(state, template, theirs.table), (id, np.ones(len(id), np.bool_), rows))
@@ -97,12 +115,16 @@ def _opened(state: DataflowState, template: Template, table: Table) -> TableStor
     return store
 
 
-def entries_of(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> Entries:
-    live = np.ones(batch.num_rows, np.bool_)
-    if batch.num_columns > len(table.columns):
-        live = np.asarray(batch.column(batch.num_columns - 1)) > 0
-        batch = batch.select(range(batch.num_columns - 1))
-    rows = conform(batch, table)
+def rows_read(table: Table, batch: pa.RecordBatch) -> tuple[Bools, pa.RecordBatch]:
+    """Whether each row comes or goes, and the rows themselves."""
+    if batch.num_columns == len(table.columns):
+        return np.ones(batch.num_rows, np.bool_), conform(batch, table)
+    live = np.asarray(batch.column(batch.num_columns - 1)) > 0
+    return live, conform(batch.select(range(batch.num_columns - 1)), table)
+
+
+def _entries(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> Entries:
+    live, rows = rows_read(table, batch)
     id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
     return id, live, rows
 

@@ -1,4 +1,4 @@
-"""Scanned tables: those that relations scan by keys are held once, in the stores that templates over one table read too.
+"""Scanned tables: those that relations scan by keys are held once, in the stores that templates over one table read.
 
 A store holds the columns that some active template reads, and has an index for each key that an operator looks rows up
 by. It never reads a source: what a new relation needs is here already, or comes with its activation.
@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.dataflow_state import DataflowState, Rows
-from headwater.engine.held_rows import entries_of
+from headwater.engine.held_rows import rows_read
 from headwater.engine.operators.derived import Derived
+from headwater.engine.rows.hashes import key_hash
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import TableStore, narrowed
+from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.sql.ir.relation import Relation, Scan, inputs_of
 
@@ -66,8 +68,20 @@ def hold_scanned(state: DataflowState, derived: Derived, rows: Mapping[str, Iter
     """The rows that a relation was made of are in stores from now on, by its keys."""
     for name, columns in _wanted([derived]).items():
         if not is_held(state, name, columns):
-            _take(state, name, _store_of(state, name, columns, rows[name]))
+            store = _store_of(state, name, columns, rows[name])
+            _index_alike(store, derived)
+            _take(state, name, store)
     _attach(state, derived)
+
+
+def _index_alike(store: TableStore, derived: Derived) -> None:
+    """By the hashes that the operators computed of the same rows, where these are in the same order: each once."""
+    if len(store.heap.chunks) != 1 or store.heap.gone:
+        return
+    for scan in derived.scans():
+        known = scan.hashes(len(store)) if scan.source == store.table.name else None
+        if known is not None and scan.key not in store.indexes:
+            store.build_sorted(scan.key, *known)
 
 
 def take_over_scanned(state: DataflowState, derived: Derived, stores: Mapping[str, TableStore]) -> None:
@@ -88,15 +102,23 @@ def _wanted(relations: Iterable[Derived]) -> dict[str, set[str]]:
 
 def _store_of(state: DataflowState, name: str, columns: set[str], rows: Iterable[pa.RecordBatch]) -> TableStore:
     table = state.schemas[name].table
-    store = TableStore(narrowed(table, columns), state.counters, state.limits.run_rows_min)
+    store = TableStore(narrowed(table, columns), state.counters, state.limits.run_rows_min, shown=False)
     places = [n for n, column in enumerate(table.columns) if column.name in columns]
-    parts = [(id, live, batch.select(places)) for id, live, batch in (entries_of(table, None, each) for each in rows)]
+    read = (rows_read(table, each) for each in rows)
+    parts = [(scan_identity(table, batch), live, batch.select(places)) for live, batch in read]
     if len(parts) == 1:
         store.absorb(*parts[0], {})
     elif parts:
         id, live = (np.concatenate([part[n] for part in parts]) for n in range(2))
         store.absorb(id, live, pa.concat_batches([part[2] for part in parts]), {})
     return store
+
+
+def scan_identity(table: Table, rows: pa.RecordBatch) -> Uint64s:
+    """By the key. No client sees it, so it is the hash that is computed fastest."""
+    columns = [table.column(name) for name in table.key]
+    arrays = [rows.column(table.index(name)) for name in table.key]
+    return key_hash(arrays, [c.type for c in columns], [c.collation for c in columns], rows.num_rows)
 
 
 def _take(state: DataflowState, name: str, store: TableStore) -> None:
@@ -132,7 +154,7 @@ def sweep(state: DataflowState) -> None:
             state.multisets.pop(name, None)
             continue
         store.indexes = {key: index for key, index in store.indexes.items() if key in keys[name]}
-        if not over and wanted[name] < set(store.table.names):
+        if not store.shown and wanted[name] < set(store.table.names):
             store.define(narrowed(state.schemas[name].table, wanted[name]))
 
 

@@ -20,8 +20,10 @@ from headwater.engine.relation_failures import concerned, fail, recover
 from headwater.engine.rows.arrays import Bools, Int64s
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta, merge, since, until
+from headwater.engine.scanned_tables import scan_identity
 from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.scan_index import ScanIndex
 from headwater.engine.state.table.table_store import Indexed, TableStore
 from headwater.engine.subscriptions import unsubscribe
 from headwater.engine.windows.changes import Changes, changes_of
@@ -34,7 +36,7 @@ from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.unordered import linear
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 
-Absorb = Callable[[], None]
+Absorb = Callable[[Sequence[ScanIndex]], None]  # given those that were stepped, and read the table
 _GONE_CAME = np.array([False, True])
 
 
@@ -51,7 +53,7 @@ def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
             step_relation(state, name, derived, derived.step(deltas))
     for name, absorb in stepped.items():  # relations look up what was there before
         with blaming(name):
-            absorb()
+            absorb([scan for each in relations.values() for scan in each.scans() if scan.source == name])
     for derived in relations.values():
         derived.settle()
 
@@ -102,7 +104,7 @@ def _step_until(state: DataflowState, name: str, delta: Delta | None, tx: int) -
 def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None:
     absorb = _stepped(state, name, parts)
     if absorb is not None:
-        absorb()
+        absorb(())
 
 
 def _stepped(state: DataflowState, name: str, parts: Sequence[Delta]) -> Absorb | None:
@@ -121,21 +123,28 @@ def _stepped(state: DataflowState, name: str, parts: Sequence[Delta]) -> Absorb 
     return partial(_absorb, store, changes, indexed)
 
 
-def _absorb_scanned(shape: TableSchema, store: TableStore, parts: Sequence[Delta]) -> None:
+def _absorb_scanned(shape: TableSchema, store: TableStore, parts: Sequence[Delta], scans: Sequence[ScanIndex]) -> None:
     """A table that only relations read, by keys of theirs. It has a key itself: what came last under it is there."""
     batch = merge(parts).batch
     rows = shape.rows_of(batch)
     tx, diff = (batch.column(batch.num_columns - n).to_numpy() for n in (2, 1))
-    id, live = key_hashes(shape.table, rows), diff > 0
+    id, live = (key_hashes if store.shown else scan_identity)(shape.table, rows), diff > 0
     place = np.lexsort((live, tx))
     rows = rows if rows.num_columns == len(store.table.columns) else rows.select(list(store.table.names))
-    store.absorb(id[place], live[place], rows, looked_up(store, rows), place)
+    store.absorb(id[place], live[place], rows, _looked_up(store, rows, scans), place)
 
 
-def looked_up(store: TableStore, rows: pa.RecordBatch) -> dict[IndexKey, Indexed]:
-    """Rows, as the indexes that relations read will find them."""
-    joins = ((key, index) for key, index in store.indexes.items() if key.kind != "values")
-    return {key: Indexed(index.hash_rows(rows), index.keyed(rows)) for key, index in joins}
+def _looked_up(store: TableStore, rows: pa.RecordBatch, scans: Sequence[ScanIndex]) -> dict[IndexKey, Indexed]:
+    """Rows, as the indexes that relations read will find them: by the hashes that operators computed of them in this
+    step, where there are some."""
+    known = {scan.key: found for scan in scans if (found := scan.hashes(rows.num_rows)) is not None}
+    indexed: dict[IndexKey, Indexed] = {}
+    for key, index in store.indexes.items():
+        if key in known:
+            indexed[key] = Indexed(known[key][0], None)
+        elif key.kind != "values":
+            indexed[key] = Indexed(index.hash_rows(rows), index.keyed(rows))
+    return indexed
 
 
 def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> Indexed:
@@ -180,7 +189,9 @@ def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: 
     return bool(seen.failed) or joined.troubled(state.limits.result_rows_max - count)
 
 
-def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed]) -> None:
+def _absorb(
+    store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed], scans: Sequence[ScanIndex]
+) -> None:
     """The step's rows into the store, in time order: what left a transaction before what came."""
     if len(changes) == 1:
         order, live = np.concatenate((changes.old, changes.new)), _GONE_CAME
@@ -188,7 +199,8 @@ def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Inde
         order, live = _in_time(changes)
     kept = order >= 0
     order, live = order[kept], live[kept]
-    store.absorb(changes.id[order], live, changes.rows, {**indexed, **looked_up(store, changes.rows)}, order)
+    joins = _looked_up(store, changes.rows, scans)
+    store.absorb(changes.id[order], live, changes.rows, {**indexed, **joins} if joins else indexed, order)
 
 
 def _in_time(changes: Changes) -> tuple[Int64s, Bools]:

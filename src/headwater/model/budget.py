@@ -17,7 +17,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.value import Row
 
 _INDEX_BYTES = 40  # of a pair: which rows, who they are, how often and when
-_WEIGHED_PAIRS_MIN = 4097  # fewer are counted, and not weighed: to ask Arrow how large rows are takes longer
+WEIGHED_PAIRS_MIN = 4097  # fewer are counted, and not weighed: to ask Arrow how large rows are takes longer
 _HINT = "join the tables by an equality, or ask for fewer rows"
 
 
@@ -43,12 +43,12 @@ class Budget:
                 f"the query joins at least {met:,} pairs of rows at once, more than the {self.pairs_max:,} allowed",
                 hint=_HINT,
             )
-        if count >= _WEIGHED_PAIRS_MIN:
+        if count >= WEIGHED_PAIRS_MIN:
             self._charge(count * _INDEX_BYTES)
 
     def charge_rows(self, count: int, *rows: pa.RecordBatch) -> None:
         """Before so many rows are made, each of an average row of each of these."""
-        if count >= _WEIGHED_PAIRS_MIN:
+        if count >= WEIGHED_PAIRS_MIN:
             self._charge(count * sum(-(-each.nbytes // each.num_rows) for each in rows if each.num_rows))
 
     def _charge(self, bytes: int) -> None:

@@ -1,7 +1,8 @@
 """demand: of the rows of its input, those whose key some subscriber asks for.
 
 All rows of the input are found by that key: in the store of the table, or in a bag. Those that were not asked for come
-out when the first subscriber asks, and go when the last one leaves. It compares hashes alone: a row that came by a hash in common is asked for by nobody.
+out when the first subscriber asks, and go when the last one leaves. It compares hashes alone: a row that came by a hash
+in common is asked for by nobody.
 """
 
 from __future__ import annotations

@@ -21,7 +21,13 @@ from headwater.sql.ir.relation import Exists, Mark, columns_of
 
 class ExistsOperator:
     def __init__(
-        self, exists: Exists, left: Table, right: Table, work: Work, failures: Failures, scans: ScanIndexes | None = None
+        self,
+        exists: Exists,
+        left: Table,
+        right: Table,
+        work: Work,
+        failures: Failures,
+        scans: ScanIndexes | None = None,
     ) -> None:
         self.table = left
         aware = exists.anti and exists.null_aware

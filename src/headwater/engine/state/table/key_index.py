@@ -17,7 +17,6 @@ from headwater.model.schema import Table
 from headwater.model.size import SMALL
 from headwater.model.value import Type
 
-
 IndexKind = Literal["values", "join", "null aware"]
 
 
@@ -82,9 +81,7 @@ class KeyIndex:
     def _valid(self, rows: pa.RecordBatch) -> Bools | None:
         """Which rows have no NULL in their key; None where all do."""
         safe = self.key.null_safe or (False,) * len(self.key.columns)
-        columns = [
-            each for each, fine in zip(self.arrays(rows), safe, strict=True) if each.null_count and not fine
-        ]
+        columns = [each for each, fine in zip(self.arrays(rows), safe, strict=True) if each.null_count and not fine]
         if not columns:
             return None
         valid: Bools = np.logical_and.reduce([np.asarray(column.is_valid()) for column in columns])

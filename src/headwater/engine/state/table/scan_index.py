@@ -21,6 +21,7 @@ from headwater.engine.state import bag
 from headwater.engine.state.bag import BagMatches, BagRun, GatheredRows
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import TableStore
+from headwater.model.budget import WEIGHED_PAIRS_MIN
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import Type
@@ -70,6 +71,13 @@ class ScanIndex:
         self.step.clear()
         self.runs.clear()
 
+    def hashes(self, count: int) -> tuple[Uint64s, Ints | None] | None:
+        """The key hashes of a step's rows and what sorts them, where these were all of `count` rows, as they came."""
+        if self.runs or len(self.step) != 1 or len(self.step[0][1]) != count:
+            return None
+        hash, _, order = self.step[0]
+        return hash, order
+
     def probe(self, wanted: Uint64s, order: Ints | None = None) -> BagMatches:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
         found: list[BagMatches] = []
@@ -105,10 +113,12 @@ class ScanIndex:
         columns, count = store.columns(self.names), len(places)
         if not count:
             return bag.probe((), np.zeros(0, np.uint64), self.schema, self.work.budget)
-        self.work.budget.charge_rows(count, *(chunk.rows.select(columns) for chunk in store.heap.chunks[:1]))
+        if count >= WEIGHED_PAIRS_MIN:
+            self.work.budget.charge_rows(count, *(chunk.rows.select(columns) for chunk in store.heap.chunks[:1]))
         rows = pa.RecordBatch.from_arrays(store.heap.rows(places, columns).columns, schema=self.schema)
         id = row_hash(rows, self._types)
-        return BagMatches(query, id, same(1, count), same(0, count), [(GatheredRows(rows), np.arange(count))], self.schema)
+        part = GatheredRows(rows), np.arange(count)
+        return BagMatches(query, id, same(1, count), same(0, count), [part], self.schema)
 
 
 @dataclass(slots=True)
@@ -118,7 +128,9 @@ class ScanIndexes:
     tables: Mapping[str, Table]
     made: list[ScanIndex] = field(default_factory=list)
 
-    def of(self, relation: Relation, table: Table, work: Work, places: Sequence[int], key: IndexKey) -> ScanIndex | None:
+    def of(
+        self, relation: Relation, table: Table, work: Work, places: Sequence[int], key: IndexKey
+    ) -> ScanIndex | None:
         """None where the input is not the scan of a table with a key, of which each row is in the store once.
         `places` are those of the key in the scan; `key` gets the names that these columns have in the base table."""
         if not isinstance(relation, Scan) or not self._fits(relation):

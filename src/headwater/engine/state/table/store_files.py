@@ -28,6 +28,7 @@ class StoreFiles(msgspec.Struct, array_like=True):
     """The names of a store's files, oldest first. `columns` are those of the table that it holds."""
 
     whole: bool
+    shown: bool
     columns: tuple[str, ...]
     chunks: list[str]
     deaths: list[str]
@@ -52,7 +53,7 @@ def save(store: TableStore, directory: Path) -> StoreFiles:
         for key, index in store.indexes.items()
     ]
     rows = _names(heap.chunks), _names(heap.deaths)
-    return StoreFiles(store.whole, store.table.names, *rows, _names(store.identity.runs), indexes)
+    return StoreFiles(store.whole, store.shown, store.table.names, *rows, _names(store.identity.runs), indexes)
 
 
 def _runs(store: TableStore) -> list[_Run]:
@@ -78,12 +79,12 @@ def _batch_of(run: _Run) -> pa.RecordBatch:
 def load(directory: Path, files: StoreFiles, table: Table, work: Work, run_rows_min: int) -> TableStore:
     """`table` as it is; the store has those of its columns that were held."""
     table = narrowed(table, files.columns)
-    store = TableStore(table, work, run_rows_min, files.whole)
+    store = TableStore(table, work, run_rows_min, files.whole, files.shown)
     chunks = [_chunk(directory, name, table) for name in files.chunks]
     store.heap.restore(chunks, [_deaths(directory, name) for name in files.deaths])
     store.identity.runs = [_place_run(directory, name) for name in files.identity]
-    for *parts, names in files.indexes:
-        key = IndexKey(*parts)
+    for columns, collations, kind, null_safe, names in files.indexes:
+        key = IndexKey(columns, collations, kind, null_safe)
         places = PlaceIndex(work, run_rows_min, [_place_run(directory, name) for name in names])
         store.indexes[key] = KeyIndex(key, table, places)
     return store

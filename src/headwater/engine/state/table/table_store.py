@@ -36,12 +36,13 @@ class Indexed:
 @dataclass(slots=True)
 class TableStore:
     """`whole`: every row of the table is here, so that an index by any key can be built from it. Otherwise only rows
-    that an index takes are here."""
+    that an index takes are here. `shown`: identities are those that clients see; otherwise only operators read it."""
 
     table: Table
     work: Work
     run_rows_min: int
     whole: bool = True
+    shown: bool = True
     indexes: dict[IndexKey, KeyIndex] = field(default_factory=dict)
     heap: Heap = field(init=False)
     identity: PlaceIndex = field(init=False)
@@ -199,6 +200,12 @@ class TableStore:
     def fill(self, key: IndexKey, indexed: Indexed) -> None:
         """An index that found nothing yet finds the rows that are here. `indexed` is of these, by place."""
         self._index(self.indexes[key], indexed.hash, indexed.mine, self.heap.places)
+
+    def build_sorted(self, key: IndexKey, hash: Uint64s, order: Ints | None) -> None:
+        """An index of all rows, whose key hashes are known by place; `order` sorts these, where it is known too."""
+        order = rising(hash) if order is None else order
+        index = self.indexes[key] = self.new_index(key)
+        index.places.runs.append(PlaceRun(hash[order], order.astype(np.uint32)))
 
     def build(self, key: IndexKey) -> KeyIndex:
         """An index of all rows that are here and have no NULL in their key."""
