@@ -15,8 +15,9 @@ from headwater.engine.operators.derived import Derived
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
-from headwater.engine.scanned_tables import hold_scanned, is_held, reads, rows_of_tables, sweep, take_over_scanned
+from headwater.engine.scanned_tables import hold_scanned, is_held, rows_of_tables, sweep, take_over_scanned
 from headwater.engine.state.shared_contents import share_contents
+from headwater.engine.state.table.scan_index import columns_read
 from headwater.engine.state.table.table_store import narrowed
 from headwater.engine.subscriptions import end, hydrate, unsubscribe
 from headwater.engine.windows.failing_groups import FailingGroups
@@ -70,7 +71,7 @@ def needs_rows(state: DataflowState, template: Template) -> bool:
     if not state.owns(template):
         return False
     if template.relation is not None:
-        held = all(is_held(state, *each) for each in reads(template.relation).items())
+        held = all(is_held(state, *each) for each in columns_read(template.relation).items())
         return template.table not in state.derived and not (state.whole and held)
     store = state.stores.get(template.table)
     if store is None or store.table.names != state.schemas[template.table].table.names:
@@ -196,8 +197,8 @@ def release(state: DataflowState, name: str) -> list[int]:
 def expel(state: DataflowState, name: str, tx: int, reason: str) -> None:
     """A table, a relation or one template ends here; other templates over the same rows go on."""
     active = state.active.get(name)
-    if active is None:
-        drop(state, name, tx, reason)
+    if active is None:  # whoever counts on the rows of its tables has not heard of this yet: these stay
+        _drop_all(state, name, tx, reason)
         return
     for window in active.instances.windows():
         end(state, window, tx, reason)
@@ -206,10 +207,14 @@ def expel(state: DataflowState, name: str, tx: int, reason: str) -> None:
 
 def drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
     """The instances that end with their table, or with a relation over it; the subscribers of each are told why."""
-    names = {table, *state.relations_over(table)}
-    ended = [window for name in names for window in _drop(state, name, tx, reason, how)]
+    ended = _drop_all(state, table, tx, reason, how)
     sweep(state)
-    return [window.instance.id for window in ended]
+    return ended
+
+
+def _drop_all(state: DataflowState, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
+    names = {table, *state.relations_over(table)}
+    return [window.instance.id for name in names for window in _drop(state, name, tx, reason, how)]
 
 
 def _drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending) -> list[Window]:

@@ -7,7 +7,7 @@ by. It never reads a source: what a new relation needs is here already, or comes
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +17,11 @@ from headwater.engine.held_rows import rows_read
 from headwater.engine.operators.derived import Derived
 from headwater.engine.rows.hashes import key_hash
 from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.scan_index import columns_read
 from headwater.engine.state.table.table_store import TableStore, narrowed
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
-from headwater.sql.ir.relation import Relation, Scan, inputs_of
-
-
-def reads(relation: Relation) -> dict[str, set[str]]:
-    """The columns of each table that a relation reads."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for scan in _scans(relation):
-        found[scan.table].update(scan.names)
-    return found
-
-
-def _scans(relation: Relation) -> Iterator[Scan]:
-    if isinstance(relation, Scan):
-        yield relation
-    for each in inputs_of(relation):
-        yield from _scans(each)
+from headwater.sql.ir.relation import Relation
 
 
 def is_held(state: DataflowState, table: str, columns: Iterable[str]) -> bool:
@@ -47,7 +33,7 @@ def is_held(state: DataflowState, table: str, columns: Iterable[str]) -> bool:
 def rows_of_tables(state: DataflowState, relation: Relation, given: Rows | None) -> dict[str, Iterable[pa.RecordBatch]]:
     """The rows of each table that a relation reads: as they are here, or else as they were given."""
     found: dict[str, Iterable[pa.RecordBatch]] = {}
-    for name, columns in reads(relation).items():
+    for name, columns in columns_read(relation).items():
         if is_held(state, name, columns):
             found[name] = [_padded(state.stores[name].heap.all()[1], state.schemas[name].table)]
         elif given is not None and name in given:
@@ -95,8 +81,11 @@ def take_over_scanned(state: DataflowState, derived: Derived, stores: Mapping[st
 def _wanted(relations: Iterable[Derived]) -> dict[str, set[str]]:
     """The columns that operators look up in stores."""
     found: dict[str, set[str]] = defaultdict(set)
-    for scan in (scan for derived in relations for scan in derived.scans()):
-        found[scan.source].update(scan.names)
+    for derived in relations:
+        for name, columns in derived.scanned.items():
+            found[name].update(columns)
+        for scan in derived.scans():
+            found[scan.source].update(scan.names)
     return found
 
 

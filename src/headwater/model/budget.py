@@ -17,7 +17,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.value import Row
 
 _INDEX_BYTES = 40  # of a pair: which rows, who they are, how often and when
-WEIGHED_PAIRS_MIN = 4097  # fewer are counted, and not weighed: to ask Arrow how large rows are takes longer
+_WEIGHED_PAIRS_MIN = 4097  # fewer are counted, and not weighed: to ask Arrow how large rows are takes longer
 _HINT = "join the tables by an equality, or ask for fewer rows"
 
 
@@ -43,12 +43,16 @@ class Budget:
                 f"the query joins at least {met:,} pairs of rows at once, more than the {self.pairs_max:,} allowed",
                 hint=_HINT,
             )
-        if count >= WEIGHED_PAIRS_MIN:
+        if count >= _WEIGHED_PAIRS_MIN:
             self._charge(count * _INDEX_BYTES)
+
+    def weighs(self, count: int) -> bool:
+        """Whether so many rows are charged by their bytes."""
+        return count >= _WEIGHED_PAIRS_MIN
 
     def charge_rows(self, count: int, *rows: pa.RecordBatch) -> None:
         """Before so many rows are made, each of an average row of each of these."""
-        if count >= WEIGHED_PAIRS_MIN:
+        if self.weighs(count):
             self._charge(count * sum(-(-each.nbytes // each.num_rows) for each in rows if each.num_rows))
 
     def _charge(self, bytes: int) -> None:

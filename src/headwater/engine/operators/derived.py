@@ -29,7 +29,7 @@ from headwater.engine.state import persistence
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.spill import Inside
-from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes, Stores
+from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes, Stores, scanned_columns
 from headwater.fs.sync import sync
 from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
@@ -58,6 +58,7 @@ class Derived:
     it is attached to, as far as they have a key.
 
     `order` is the order in which joins run: the operators follow it, and what the relation looks like does not.
+    `scanned` are the columns of tables that must be in stores, whatever the order of joins.
     `failed` are the rows for which the source would raise an error: an instance that asks for their values gets one.
     `failures` are the transactions of the last step at which that changed.
     """
@@ -84,6 +85,7 @@ class Derived:
         self._counters, self._limits = counters, limits
         self._shapes = {each: TableSchema.of(tables[each]) for each in self.base_tables}
         self._scans = ScanIndexes(tables) if stored else None
+        self.scanned = scanned_columns(relation, tables) if stored else {}
         self._tree = compiled(reordered(relation, order), tables, counters, self._failures, limits, self._scans)
         self._root = Root(self.table, identity)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.engine.activation import compile_ahead
 from headwater.engine.operators.join.pair_bound import pairs_at_most
+from headwater.engine.state.table.scan_index import columns_read, scanned_columns
 from headwater.engine.windows.partition import home_of
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Table
@@ -97,7 +98,7 @@ class Activator:
         with self.capture.lock:
             if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
                 fits = still_fits(template, self.catalog.tables)
-            if not fits:
+            if not fits or (activate.position is None and not self._is_here(template)):
                 raise Outdated(
                     f"columns changed while the rows were read: {', '.join(sorted(template.tables))}",
                     hint="subscribe again",
@@ -108,7 +109,8 @@ class Activator:
             arranged = self._arranged(template)
             self.catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)
-            self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged)
+            held = self._held(template)
+            self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged, held)
         self.save()
 
     def _order(self, template: Template, activate: Activate) -> JoinOrder | None:
@@ -120,11 +122,37 @@ class Activator:
         return order
 
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
-        if self._is_arranged(template):
+        if self._is_here(template):
             return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
         names = [table.name for table in tables]
         read = self.offload.hydrated(self.source, names, since, self.progress)
         return Activate(template.id, template.sql, tuple(read))
+
+    def _is_here(self, template: Template) -> bool:
+        """The cells have all rows that it needs."""
+        return self._is_arranged(template) or self._is_held(template)
+
+    def _is_held(self, template: Template) -> bool:
+        """The cells hold the tables of its relation, and make it of these soon enough for everyone else: what takes
+        long is made beside them, of rows that are read for it. So is a relation whose joins have an order to choose,
+        which needs the rows."""
+        relation = template.relation
+        if relation is None or self.queries > 1 or any(clusters_of(relation)):
+            return False
+        reads = columns_read(relation)
+        if not all(self.catalog.holds(*each) for each in reads.items()):
+            return False
+        rows = {table: self.source.rows_about(table) or 0 for table in reads}
+        return self.offload.makes_here(sum(rows.values()), pairs_at_most(relation, rows))
+
+    def _held(self, template: Template) -> dict[str, frozenset[str]]:
+        """The columns of base tables that every cell holds for a template."""
+        if self.queries > 1:
+            return {}
+        if template.relation is None:
+            return {template.table: frozenset(self.catalog.tables[template.table].names)}
+        scanned = scanned_columns(template.relation, self.catalog.tables)
+        return {table: frozenset(columns) for table, columns in scanned.items()}
 
     def _is_arranged(self, template: Template) -> bool:
         """The cells have the rows, and can arrange them by any keys. Of several cells each has only its part of a

@@ -202,6 +202,11 @@ class Heap:
             return _chosen(self.chunks[0].rows, columns).take(pa.array(places))
         if len(places) <= 2:
             return _chosen(self.few(places.tolist()), columns)
+        order, rows = self.gather(places, columns)
+        return rows if order is None else rows.take(pa.array(np.argsort(order)))
+
+    def gather(self, places: Ints, columns: Sequence[int] | None = None) -> tuple[Ints | None, pa.RecordBatch]:
+        """The rows at these places as they lie: row i is of place `order[i]`, or i where that is None."""
         taken, order = [], []
         for mask, number in self._parts(places):
             if number < len(self.chunks):
@@ -212,9 +217,7 @@ class Heap:
                 recent = assembled([self._tail[at - start] for at in places[mask].tolist()], self.table)
                 taken.append(_chosen(recent, columns))
             order.append(mask)
-        if len(taken) == 1:
-            return taken[0]
-        return pa.concat_batches(taken).take(pa.array(np.argsort(np.concatenate(order))))
+        return (None, taken[0]) if len(taken) == 1 else (np.concatenate(order), pa.concat_batches(taken))
 
     def few(self, places: Sequence[int]) -> pa.RecordBatch:
         """The rows at a few places, in that order."""

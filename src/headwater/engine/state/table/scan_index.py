@@ -7,6 +7,7 @@ itself. Rows have the columns that the scan reads. It never writes to the store.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,11 +22,10 @@ from headwater.engine.state import bag
 from headwater.engine.state.bag import BagMatches, BagRun, GatheredRows
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import TableStore
-from headwater.model.budget import WEIGHED_PAIRS_MIN
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.value import Type
-from headwater.sql.ir.relation import Relation, Scan
+from headwater.sql.ir.relation import Demand, Exists, Join, Mark, Relation, Scan, inputs_of
 
 Stores = Mapping[str, TableStore]
 
@@ -113,9 +113,14 @@ class ScanIndex:
         columns, count = store.columns(self.names), len(places)
         if not count:
             return bag.probe((), np.zeros(0, np.uint64), self.schema, self.work.budget)
-        if count >= WEIGHED_PAIRS_MIN:
+        if self.work.budget.weighs(count):
             self.work.budget.charge_rows(count, *(chunk.rows.select(columns) for chunk in store.heap.chunks[:1]))
-        rows = pa.RecordBatch.from_arrays(store.heap.rows(places, columns).columns, schema=self.schema)
+        if count <= 2:
+            order, found = None, store.heap.rows(places, columns)
+        else:
+            order, found = store.heap.gather(places, columns)
+        query = query if order is None else query[order]
+        rows = pa.RecordBatch.from_arrays(found.columns, schema=self.schema)
         id = row_hash(rows, self._types)
         part = GatheredRows(rows), np.arange(count)
         return BagMatches(query, id, same(1, count), same(0, count), [part], self.schema)
@@ -133,7 +138,7 @@ class ScanIndexes:
     ) -> ScanIndex | None:
         """None where the input is not the scan of a table with a key, of which each row is in the store once.
         `places` are those of the key in the scan; `key` gets the names that these columns have in the base table."""
-        if not isinstance(relation, Scan) or not self._fits(relation):
+        if not isinstance(relation, Scan) or not _fits(relation, self.tables):
             return None
         columns = tuple(relation.names[place] for place in places)
         index = IndexKey(columns, key.collations, key.kind, key.null_safe)
@@ -141,8 +146,31 @@ class ScanIndexes:
         self.made.append(made)
         return made
 
-    def _fits(self, scan: Scan) -> bool:
-        """Values are looked up in the store by the types that they have there."""
-        table = self.tables[scan.table]
-        pairs = zip(scan.names, scan.columns, strict=True)
-        return bool(table.key) and all(table.column(name).type is column.type for name, column in pairs)
+
+def scanned_columns(relation: Relation, tables: Mapping[str, Table]) -> dict[str, set[str]]:
+    """The columns of tables that the operators of a relation, as it is written, look up in stores."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for input in inputs_of(relation):
+        if isinstance(input, Scan) and isinstance(relation, Join | Exists | Mark | Demand) and _fits(input, tables):
+            found[input.table].update(input.names)
+        for table, names in scanned_columns(input, tables).items():
+            found[table].update(names)
+    return dict(found)
+
+
+def columns_read(relation: Relation) -> dict[str, set[str]]:
+    """The columns of each table that a relation reads."""
+    found: dict[str, set[str]] = defaultdict(set)
+    if isinstance(relation, Scan):
+        found[relation.table].update(relation.names)
+    for input in inputs_of(relation):
+        for table, names in columns_read(input).items():
+            found[table].update(names)
+    return dict(found)
+
+
+def _fits(scan: Scan, tables: Mapping[str, Table]) -> bool:
+    """Values are looked up in the store by the types that they have there."""
+    table = tables[scan.table]
+    pairs = zip(scan.names, scan.columns, strict=True)
+    return bool(table.key) and all(table.column(name).type is column.type for name, column in pairs)
