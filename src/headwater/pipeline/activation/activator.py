@@ -122,28 +122,35 @@ class Activator:
         return order
 
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
-        if self._is_here(template):
+        if self._is_here(template) and self._is_soon_made(template):
             return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
         names = [table.name for table in tables]
         read = self.offload.hydrated(self.source, names, since, self.progress)
         return Activate(template.id, template.sql, tuple(read))
 
     def _is_here(self, template: Template) -> bool:
-        """The cells have all rows that it needs."""
-        return self._is_arranged(template) or self._is_held(template)
+        """The cells have all rows that it needs, by the catalog."""
+        if self._is_arranged(template):
+            return True
+        reads = self._reads(template)
+        return self.queries == 1 and bool(reads) and all(self.catalog.holds(*each) for each in reads.items())
 
-    def _is_held(self, template: Template) -> bool:
-        """The cells hold the tables of its relation, and make it of these soon enough for everyone else: what takes
-        long is made beside them, of rows that are read for it. So is a relation whose joins have an order to choose,
-        which needs the rows."""
+    def _is_soon_made(self, template: Template) -> bool:
+        """Cells make it of what is here while everyone else waits. What takes long is made beside them, of rows that
+        are read for it; so is a relation whose joins have an order to choose, which needs the rows."""
         relation = template.relation
-        if relation is None or self.queries > 1 or any(clusters_of(relation)):
+        if self._is_arranged(template):
+            return True
+        if relation is not None and any(clusters_of(relation)):
             return False
-        reads = columns_read(relation)
-        if not all(self.catalog.holds(*each) for each in reads.items()):
-            return False
-        rows = {table: self.source.rows_about(table) or 0 for table in reads}
-        return self.offload.makes_here(sum(rows.values()), pairs_at_most(relation, rows))
+        rows = {table: self.source.rows_about(table) or 0 for table in self._reads(template)}
+        return self.offload.makes_here(sum(rows.values()), 0 if relation is None else pairs_at_most(relation, rows))
+
+    def _reads(self, template: Template) -> Mapping[str, Iterable[str]]:
+        """The columns of each table that must be here."""
+        if template.relation is None:
+            return {template.table: self.catalog.tables[template.table].names}
+        return columns_read(template.relation)
 
     def _held(self, template: Template) -> dict[str, frozenset[str]]:
         """The columns of base tables that every cell holds for a template."""
