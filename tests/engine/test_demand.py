@@ -76,7 +76,7 @@ def _row(table: Table, id: int, rng: random.Random) -> Row:
     return tuple(value(column) for column in table.columns)
 
 
-def _transaction(rows: Rows, rng: random.Random) -> Transaction:
+def transaction(rows: Rows, rng: random.Random) -> Transaction:
     changes: dict[tuple[str, int], Change] = {}
     for _ in range(rng.randint(1, 6)):
         table, id = rng.choice(TABLES), rng.randrange(12)
@@ -92,11 +92,11 @@ def _transaction(rows: Rows, rng: random.Random) -> Transaction:
     return Transaction(0, tuple(changes.values()))
 
 
-def _whole(rows: Rows) -> dict[str, list[pa.RecordBatch]]:
+def whole(rows: Rows) -> dict[str, list[pa.RecordBatch]]:
     return {table.name: [batch_of(table, list(rows[table.name].values()))] for table in TABLES}
 
 
-def _plans(sql: str) -> Iterator[Planned]:
+def plans_of(sql: str) -> Iterator[Planned]:
     values: list[tuple[str, ...]] = [()]
     for domain in QUERIES[sql]:
         values = [(*some, one) for some in values for one in domain]
@@ -105,7 +105,7 @@ def _plans(sql: str) -> Iterator[Planned]:
         yield replace(planned, instance=replace(planned.instance, id=number))
 
 
-def _answer(memory: sqlite3.Connection, rows: Rows, planned: Planned) -> list[Row]:
+def answer(memory: sqlite3.Connection, rows: Rows, planned: Planned) -> list[Row]:
     for table in TABLES:
         memory.execute(f"DELETE FROM {table.name}")
         marks = ", ".join("?" * len(table.columns))
@@ -113,7 +113,7 @@ def _answer(memory: sqlite3.Connection, rows: Rows, planned: Planned) -> list[Ro
     return memory.execute(effective_sql(planned.template, planned.instance)).fetchall()
 
 
-def _oracle() -> sqlite3.Connection:
+def oracle() -> sqlite3.Connection:
     memory = sqlite3.connect(":memory:", isolation_level=None)
     for table in TABLES:
         columns = ", ".join(f"{c.name} {c.declared} COLLATE {c.collation}" for c in table.columns)
@@ -121,11 +121,11 @@ def _oracle() -> sqlite3.Connection:
     return memory
 
 
-def _first_rows(rng: random.Random) -> Rows:
+def first_rows(rng: random.Random) -> Rows:
     return {table.name: {id: _row(table, id, rng) for id in range(0, 12, 2)} for table in TABLES}
 
 
-def _defined(limits: Limits) -> Dataflow:
+def defined(limits: Limits) -> Dataflow:
     flow = Dataflow(limits=limits)
     for table in TABLES:
         flow.define(table)
@@ -136,14 +136,14 @@ def _defined(limits: Limits) -> Dataflow:
 @pytest.mark.parametrize("sql", QUERIES)
 def test_who_comes_and_goes_sees_what_the_source_says(sql: str, seed: int, tmp_path: Path) -> None:
     rng, limits = random.Random(f"{sql}{seed}"), Limits(run_rows_min=4)
-    rows, flow = _first_rows(rng), _defined(limits)
-    waiting, living = list(_plans(sql)), list[Subscriber]()
-    with closing(_oracle()) as memory:
+    rows, flow = first_rows(rng), defined(limits)
+    waiting, living = list(plans_of(sql)), list[Subscriber]()
+    with closing(oracle()) as memory:
         for tx in range(1, 40):
             if waiting and rng.random() < 0.6:
                 planned = waiting.pop(rng.randrange(len(waiting)))
                 needed = flow.needs_rows(planned.template)
-                flow.activate(planned.template, _whole(rows) if needed else None)
+                flow.activate(planned.template, whole(rows) if needed else None)
                 flow.subscribe(planned.instance, 3 * tx)
                 living.append(Subscriber(planned))
             if living and rng.random() < 0.3:
@@ -152,17 +152,17 @@ def test_who_comes_and_goes_sees_what_the_source_says(sql: str, seed: int, tmp_p
             deliver(flow.take(), living)
             if rng.random() < 0.15:
                 flow = Dataflow.load(tmp_path, flow.save(tmp_path).document, limits=limits)
-            change = _transaction(rows, rng)
+            change = transaction(rows, rng)
             parts = {t.name: Transaction(0, tuple(c for c in change.changes if c.table == t.name)) for t in TABLES}
             flow.step({t.name: [delta_of(t, [(3 * tx + 2, parts[t.name])])] for t in TABLES if parts[t.name].changes})
             deliver(flow.take(), living)
             for one in living:
                 ordered = one.planned.template.ordered
-                assert exact(one.rows, ordered) == exact(_answer(memory, rows, one.planned), ordered)
+                assert exact(one.rows, ordered) == exact(answer(memory, rows, one.planned), ordered)
 
 
 def test_most_of_these_queries_are_followed_by_demand() -> None:
-    found = {sql: any(demands_of(next(_plans(sql)).template.relation)) for sql in QUERIES}  # type: ignore[arg-type]
+    found = {sql: any(demands_of(next(plans_of(sql)).template.relation)) for sql in QUERIES}  # type: ignore[arg-type]
     assert [sql for sql, on_demand in found.items() if not on_demand] == [
         "SELECT a.id, b.id AS bid FROM a FULL JOIN b ON b.g = a.g WHERE a.g = {}"
     ]
@@ -170,7 +170,7 @@ def test_most_of_these_queries_are_followed_by_demand() -> None:
 
 def test_state_beyond_the_tables_is_what_is_asked_for_and_goes_with_the_last(tmp_path: Path) -> None:
     """Ten thousand rows join ten thousand; two subscribers ask for ten each."""
-    flow, count = _defined(Limits()), 10_000
+    flow, count = defined(Limits()), 10_000
     sql = "SELECT a.id, b.id AS bid FROM a JOIN b ON b.aid = a.id WHERE a.g = {}"
     planned = [plan(sql.format(group), list(TABLES)) for group in (7, 8)]
     rows = {

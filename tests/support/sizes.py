@@ -27,7 +27,7 @@ from headwater.engine.ranges.ranges import Wanted, wanted
 from headwater.engine.rows.arrays import latest, picked, product, same
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta
-from headwater.engine.rows.hashes import row_hash
+from headwater.engine.rows.hashes import key_hash, row_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state.sort_hashes import rising, rising_by
 from headwater.engine.state.table.arrangement import Arrangement
@@ -134,6 +134,16 @@ def hashed_rows(rng: random.Random, count: int) -> Run:
 def row_hash_rows(rng: random.Random, count: int) -> Run:
     rows = _rows(rng, count)
     return lambda: row_hash(rows, _TYPES)
+
+
+@pair
+def mixed_rows(rng: random.Random, count: int) -> Run:
+    """As operators hash few rows: integers and texts."""
+    places = [n for n, type in enumerate(_TYPES) if type in (Type.INTEGER, Type.TEXT)]
+    types, rows = [_TYPES[n] for n in places], _rows(rng, count).select(places)
+    whole = [n for n, type in enumerate(types) if type is Type.INTEGER]
+    keys, kinds = [rows.column(n) for n in whole], [Type.INTEGER] * len(whole)
+    return lambda: (row_hash(rows, types), key_hash(keys, kinds, ["BINARY"] * len(whole), count))
 
 
 def _arrangement(keys: tuple[str, ...]) -> Arrangement:

@@ -10,12 +10,15 @@ import pyarrow as pa
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState, Rows
 from headwater.engine.emissions.index import Ending
 from headwater.engine.expressions.kernels import WIDE
-from headwater.engine.held_rows import arrange, hold, hold_by_key, index_key, take_over
+from headwater.engine.held_rows import arrange, hold, hold_by_key, index_key, show, take_over
 from headwater.engine.operators.derived import Derived
 from headwater.engine.ranges.range_index import RangeIndex
 from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.work import Work
+from headwater.engine.scanned_tables import hold_scanned, is_held, rows_of_tables, sweep, take_over_scanned
 from headwater.engine.state.shared_contents import share_contents
+from headwater.engine.state.table.scan_index import columns_read
+from headwater.engine.state.table.table_store import narrowed
 from headwater.engine.subscriptions import end, hydrate, unsubscribe
 from headwater.engine.windows.failing_groups import FailingGroups
 from headwater.engine.windows.instance_index import InstanceIndex
@@ -34,8 +37,9 @@ def define(state: DataflowState, table: Table) -> None:
     state.schemas[table.name] = TableSchema.of(table)
     if known is None or known.table == table:
         return
-    if table.name in state.stores:
-        state.stores[table.name].define(table)
+    if (store := state.stores.get(table.name)) is not None:
+        whole = store.table.names == known.table.names
+        store.define(table if whole else narrowed(table, store.table.names))
     for active in state.over(table.name):
         _rebind(state, active, table)
 
@@ -67,9 +71,12 @@ def needs_rows(state: DataflowState, template: Template) -> bool:
     if not state.owns(template):
         return False
     if template.relation is not None:
-        return template.table not in state.derived
+        held = all(is_held(state, *each) for each in columns_read(template.relation).items())
+        return template.table not in state.derived and not (state.whole and held)
     store = state.stores.get(template.table)
-    return store is None or not (store.whole or index_key(store.table, template) in store.indexes)
+    if store is None or store.table.names != state.schemas[template.table].table.names:
+        return True
+    return not (store.whole or index_key(store.table, template) in store.indexes)
 
 
 def compile_ahead(template: Template, tables: Mapping[str, Table]) -> None:
@@ -95,11 +102,14 @@ def activate(
 
     A batch with a further column, `diff`, adds and removes rows: changes made since the others were read.
     """
-    if needs_rows(state, template):
-        if rows is None:
-            raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
-        whole = rows[template.table] if template.relation is None else _derive(state, template, rows, order)
-        hold(state, template, whole)
+    if needs_rows(state, template) and rows is None:
+        raise ValueError(f"activating {template.id} needs the rows of {', '.join(sorted(template.tables))}")
+    if template.relation is not None and state.owns(template) and template.table not in state.derived:
+        hold(state, template, _derive(state, template, rows, order))
+    elif template.relation is None and needs_rows(state, template) and rows is not None:
+        hold(state, template, rows[template.table])
+    elif template.relation is None:
+        show(state, template)
     if state.owns(template):
         arrange(state, template)
     _serve(state, template, widths)
@@ -115,6 +125,7 @@ def activate_by_key(state: DataflowState, template: Template) -> None:
 def adopt(state: DataflowState, template: Template, other: DataflowState) -> None:
     """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
     if template.relation is not None:
+        take_over_scanned(state, other.derived[template.table], other.stores)
         _share(state, other.derived[template.table])
     take_over(state, template, other.stores[template.table])
     arrange(state, template)
@@ -134,10 +145,15 @@ def _serve(state: DataflowState, template: Template, widths: Mapping[str, int] |
         state.served.setdefault(active.place, []).append(active)
 
 
-def _derive(state: DataflowState, template: Template, rows: Rows, order: JoinOrder | None) -> Iterable[pa.RecordBatch]:
+def _derive(
+    state: DataflowState, template: Template, rows: Rows | None, order: JoinOrder | None
+) -> Iterable[pa.RecordBatch]:
     """The rows of a relation that is new here."""
     derived = new_derived(state, template, order)
-    loaded = derived.load(rows)
+    assert template.relation is not None
+    read = rows_of_tables(state, template.relation, rows)
+    loaded = derived.load(read)
+    hold_scanned(state, derived, read)
     _share(state, derived)
     return loaded
 
@@ -159,7 +175,9 @@ def _widths(state: DataflowState, template: Template) -> dict[str, int]:
 
 def new_derived(state: DataflowState, template: Template, order: JoinOrder | None = None) -> Derived:
     assert template.relation is not None
-    return Derived(template.table, template.relation, state.tables, state.counters, state.limits, order=order)
+    return Derived(
+        template.table, template.relation, state.tables, state.counters, state.limits, order=order, stored=state.whole
+    )
 
 
 def _table_of(state: DataflowState, template: Template) -> Table:
@@ -173,6 +191,7 @@ def release(state: DataflowState, name: str) -> list[int]:
     """A template goes, with what is held for it alone; the instances it still had end without an emission."""
     active = state.active.get(name)
     if active is None:
+        sweep(state)
         return []
     left = [window.instance.id for window in active.instances.windows()]
     for instance in left:
@@ -185,8 +204,8 @@ def release(state: DataflowState, name: str) -> list[int]:
 def expel(state: DataflowState, name: str, tx: int, reason: str) -> None:
     """A table, a relation or one template ends here; other templates over the same rows go on."""
     active = state.active.get(name)
-    if active is None:
-        drop(state, name, tx, reason)
+    if active is None:  # whoever counts on the rows of its tables has not heard of this yet: these stay
+        _drop_all(state, name, tx, reason)
         return
     for window in active.instances.windows():
         end(state, window, tx, reason)
@@ -195,9 +214,14 @@ def expel(state: DataflowState, name: str, tx: int, reason: str) -> None:
 
 def drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
     """The instances that end with their table, or with a relation over it; the subscribers of each are told why."""
+    ended = _drop_all(state, table, tx, reason, how)
+    sweep(state)
+    return ended
+
+
+def _drop_all(state: DataflowState, table: str, tx: int, reason: str, how: Ending = "closed") -> list[int]:
     names = {table, *state.relations_over(table)}
-    ended = [window for name in names for window in _drop(state, name, tx, reason, how)]
-    return [window.instance.id for window in ended]
+    return [window.instance.id for name in names for window in _drop(state, name, tx, reason, how)]
 
 
 def _drop(state: DataflowState, table: str, tx: int, reason: str, how: Ending) -> list[Window]:
@@ -224,14 +248,11 @@ def _free(state: DataflowState, gone: Template) -> None:
     """Frees the rows that only this template needed. A table itself stays known."""
     over = [active.template for active in state.over(gone.table)]
     needed = {template.keys for template in over if state.owns(template)}
+    for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
+        del state.arrangements[place]
+        state.by_key.pop(place, None)
     if not needed:
         state.derived.pop(gone.table, None)
-        state.multisets.pop(gone.table, None)
-        state.stores.pop(gone.table, None)
-    for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
-        state.by_key.pop(place, None)
-        index = state.arrangements.pop(place).index
-        if index is not None and gone.table in state.stores:
-            del state.stores[gone.table].indexes[index.key]
     if gone.relation is not None and not over:
         state.schemas.pop(gone.table, None)
+    sweep(state)

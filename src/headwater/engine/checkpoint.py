@@ -20,6 +20,7 @@ from headwater.engine.checkpoint_document import (
 from headwater.engine.dataflow_state import DataflowState
 from headwater.engine.demand import recall
 from headwater.engine.operators.derived import saved_order
+from headwater.engine.scanned_tables import attach_restored
 from headwater.engine.state import persistence
 from headwater.engine.state.shared_contents import share_files
 from headwater.engine.state.spill import Inside, spill
@@ -106,6 +107,7 @@ def _reactivate(
         document = derived[template.table]
         state.derived[template.table] = restored = new_derived(state, template, saved_order(document))
         restored.restore(directory, document)
+        attach_restored(state, restored)
     activate(state, template, None, widths)
 
 

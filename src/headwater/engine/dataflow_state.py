@@ -132,6 +132,11 @@ class DataflowState:
         here: Bools = (arrangement.folded(rows, hash) + salt) % np.uint64(count) == q
         return here if keyed is None else here & keyed
 
+    @property
+    def whole(self) -> bool:
+        """Whether every query is here: then tables are held whole, and relations read them in their stores."""
+        return self.partition[1] == 1
+
     def holds_all(self, template: Template) -> bool:
         """Whether the store of a template over these rows is to hold every row, and not only those of its keys."""
         if (template.table, template.keys) in self.by_key:

@@ -36,7 +36,33 @@ def hold(state: DataflowState, template: Template, rows: Iterable[pa.RecordBatch
     parts = [_entries(table, multiset, batch) for batch in rows]
     if multiset is not None:
         state.multisets[table.name] = multiset
-    store = _opened(state, template, table)
+    scanned = _put_aside(state, table.name)
+    _absorb_all(state, _opened(state, template, table), parts)
+    _look_up(state, table.name, scanned)
+
+
+def _put_aside(state: DataflowState, name: str) -> TableStore | None:
+    """The store of a table that only operators read, to be replaced by one that templates can read too."""
+    store = state.stores.get(name)
+    return None if store is None or store.shown else state.stores.pop(name)
+
+
+def _look_up(state: DataflowState, name: str, scanned: TableStore | None) -> None:
+    """Operators find in the new store what they found in the old one."""
+    for key in () if scanned is None else scanned.indexes:
+        state.stores[name].build(key)
+
+
+def show(state: DataflowState, template: Template) -> None:
+    """A table that only operators read is here with all its columns; templates can read it from now on."""
+    scanned = _put_aside(state, template.table)
+    if scanned is not None:
+        table, rows = scanned.table, scanned.heap.all()[1]
+        _absorb(state, _opened(state, template, table), _entries(table, None, rows))
+        _look_up(state, template.table, scanned)
+
+
+def _absorb_all(state: DataflowState, store: TableStore, parts: list[Entries]) -> None:
     if len(parts) == 1:
         _absorb(state, store, parts[0])
     elif parts:
@@ -76,9 +102,11 @@ def let_go(state: DataflowState, table: str, columns: tuple[str, ...], keys: Ite
 
 def take_over(state: DataflowState, template: Template, theirs: TableStore) -> None:
     """The rows of a store that was made elsewhere."""
+    scanned = _put_aside(state, template.table)
     store = state.stores.get(template.table)
     if store is None:
         store = state.stores[template.table] = theirs
+        _look_up(state, template.table, scanned)
     else:
         id, rows = theirs.heap.all()
         _absorb(state, _opened(state, template, theirs.table), (id, np.ones(len(id), np.bool_), rows))
@@ -117,12 +145,16 @@ def _opened(state: DataflowState, template: Template, table: Table) -> TableStor
     return store
 
 
+def rows_read(table: Table, batch: pa.RecordBatch) -> tuple[Bools, pa.RecordBatch]:
+    """Whether each row comes or goes, and the rows themselves."""
+    if batch.num_columns == len(table.columns):
+        return np.ones(batch.num_rows, np.bool_), conform(batch, table)
+    live = np.asarray(batch.column(batch.num_columns - 1)) > 0
+    return live, conform(batch.select(range(batch.num_columns - 1)), table)
+
+
 def _entries(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> Entries:
-    live = np.ones(batch.num_rows, np.bool_)
-    if batch.num_columns > len(table.columns):
-        live = np.asarray(batch.column(batch.num_columns - 1)) > 0
-        batch = batch.select(range(batch.num_columns - 1))
-    rows = conform(batch, table)
+    live, rows = rows_read(table, batch)
     id = key_hashes(table, rows) if multiset is None else multiset.follow(row_hashes(table, rows).exact, live)
     return id, live, rows
 
@@ -130,8 +162,8 @@ def _entries(table: Table, multiset: Multiset | None, batch: pa.RecordBatch) -> 
 def _absorb(state: DataflowState, store: TableStore, entries: Entries) -> None:
     id, live, rows = entries
     indexed: dict[IndexKey, Indexed] = {}
-    for key in store.indexes:
-        arrangement = Arrangement.of(store, key.columns)
-        hash = arrangement.hash_rows(rows)
-        indexed[key] = Indexed(hash, state.mine(arrangement, rows, hash))
+    for key, index in store.indexes.items():
+        hash = index.hash_rows(rows)
+        mine = state.mine(Arrangement.of(store, key.columns), rows, hash) if key.kind == "values" else index.keyed(rows)
+        indexed[key] = Indexed(hash, mine)
     store.absorb(id, live, rows, indexed)

@@ -1,25 +1,30 @@
 """The step: changes of tables and relations in, emissions out, and the rows into the stores.
 
-Each table's changes are absorbed once, after everything that reads it has seen them; each active template sees only
-those that an instance of it asks for.
+Each table's changes are absorbed once, after everything that reads it has seen them: templates, and the operators of
+relations. Each active template sees only those that an instance of it asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 import numpy as np
+import pyarrow as pa
 
 from headwater.engine.dataflow_state import ActiveTemplate, DataflowState
 from headwater.engine.operators.derived import Derived
 from headwater.engine.operators.failures import FailureChange
 from headwater.engine.relation_failures import concerned, fail, recover
 from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.rows.conform import TableSchema
 from headwater.engine.rows.delta import Delta, merge, since, transactions_in, until
+from headwater.engine.scanned_tables import scan_identity
 from headwater.engine.state.table.arrangement import Arrangement
 from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.scan_index import ScanIndex
 from headwater.engine.state.table.table_store import Indexed, TableStore
 from headwater.engine.subscriptions import unsubscribe
 from headwater.engine.windows.changes import Changes, changes_of
@@ -27,22 +32,31 @@ from headwater.engine.windows.empty_groups import padded
 from headwater.engine.windows.fan_out import spread
 from headwater.engine.windows.instance_index import RowGroups
 from headwater.engine.windows.ordered.replay import replay
+from headwater.engine.windows.row_identity import key_hashes
 from headwater.engine.windows.template_program import Projection
 from headwater.engine.windows.unordered import linear
 from headwater.model.errors import HeadwaterError, OverBudget, Poisoned
 
+Absorb = Callable[[Sequence[ScanIndex]], None]  # given those that were stepped, and read the table
 _GONE_CAME = np.array([False, True])
 
 
 def step(state: DataflowState, deltas: Mapping[str, Sequence[Delta]]) -> None:
     """Everything that waits, of any number of transactions, `tx` ascending within a table."""
+    stepped: dict[str, Absorb] = {}
     for name, parts in deltas.items():
         with Blame(name):
-            _step_table(state, name, parts)
-    for name, derived in list(state.derived.items()):
-        if not derived.base_tables.isdisjoint(deltas):
-            with Blame(name), state.meter(name, transactions_in(deltas, derived.base_tables)):
-                step_relation(state, name, derived, derived.step(deltas))
+            if (absorb := _stepped(state, name, parts)) is not None:
+                stepped[name] = absorb
+    relations = {name: each for name, each in state.derived.items() if not each.base_tables.isdisjoint(deltas)}
+    for name, derived in relations.items():
+        with Blame(name), state.meter(name, transactions_in(deltas, derived.base_tables)):
+            step_relation(state, name, derived, derived.step(deltas))
+    for name, absorb in stepped.items():  # relations look up what was there before
+        with Blame(name):
+            absorb([scan for each in relations.values() for scan in each.scans() if scan.source == name])
+    for derived in relations.values():
+        derived.settle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +104,49 @@ def _step_until(state: DataflowState, name: str, delta: Delta | None, tx: int) -
 
 
 def _step_table(state: DataflowState, name: str, parts: Sequence[Delta]) -> None:
-    arrangements = list(state.arranged(name))
-    if arrangements and parts:
-        changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
-        indexed: dict[IndexKey, Indexed] = {}
-        for arrangement in arrangements:
-            entries = _step_arrangement(state, arrangement, changes)
-            if arrangement.index is not None:
-                indexed[arrangement.index.key] = entries
-        _absorb(state.stores[name], changes, indexed)
+    absorb = _stepped(state, name, parts)
+    if absorb is not None:
+        absorb(())
+
+
+def _stepped(state: DataflowState, name: str, parts: Sequence[Delta]) -> Absorb | None:
+    """Steps the templates over a table or relation. What then takes the rows into its store, if it has one."""
+    arrangements, store = list(state.arranged(name)), state.stores.get(name)
+    if store is None or not parts:
+        return None
+    if not arrangements:
+        return partial(_absorb_scanned, state.schemas[name], store, parts)
+    changes = changes_of(state.schemas[name], merge(parts), state.multisets.get(name))
+    indexed: dict[IndexKey, Indexed] = {}
+    for arrangement in arrangements:
+        entries = _step_arrangement(state, arrangement, changes)
+        if arrangement.index is not None:
+            indexed[arrangement.index.key] = entries
+    return partial(_absorb, store, changes, indexed)
+
+
+def _absorb_scanned(shape: TableSchema, store: TableStore, parts: Sequence[Delta], scans: Sequence[ScanIndex]) -> None:
+    """A table that only relations read, by keys of theirs. It has a key itself: what came last under it is there."""
+    batch = merge(parts).batch
+    rows = shape.rows_of(batch)
+    tx, diff = (batch.column(batch.num_columns - n).to_numpy() for n in (2, 1))
+    id, live = (key_hashes if store.shown else scan_identity)(shape.table, rows), diff > 0
+    place = np.lexsort((live, tx))
+    rows = rows if rows.num_columns == len(store.table.columns) else rows.select(list(store.table.names))
+    store.absorb(id[place], live[place], rows, _looked_up(store, rows, scans), place)
+
+
+def _looked_up(store: TableStore, rows: pa.RecordBatch, scans: Sequence[ScanIndex]) -> dict[IndexKey, Indexed]:
+    """Rows, as the indexes that relations read will find them: by the hashes that operators computed of them in this
+    step, where there are some."""
+    known = {scan.key: found for scan in scans if (found := scan.hashes(rows.num_rows)) is not None}
+    indexed: dict[IndexKey, Indexed] = {}
+    for key, index in store.indexes.items():
+        if key in known:
+            indexed[key] = Indexed(known[key][0], None)
+        elif key.kind != "values":
+            indexed[key] = Indexed(index.hash_rows(rows), index.keyed(rows))
+    return indexed
 
 
 def _step_arrangement(state: DataflowState, arrangement: Arrangement, changes: Changes) -> Indexed:
@@ -143,10 +191,13 @@ def _troubled(state: DataflowState, joined: RowGroups, seen: Projection, count: 
     return bool(seen.failed) or joined.troubled(state.limits.result_rows_max - count)
 
 
-def _absorb(store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed]) -> None:
+def _absorb(
+    store: TableStore, changes: Changes, indexed: Mapping[IndexKey, Indexed], scans: Sequence[ScanIndex]
+) -> None:
     """The step's rows into the store, in time order: what left a transaction before what came."""
     order, live = _sides(changes) if len(changes) == 1 else _in_time(changes)
-    store.absorb(changes.id[order], live, changes.rows, indexed, order)
+    joins = _looked_up(store, changes.rows, scans)
+    store.absorb(changes.id[order], live, changes.rows, {**indexed, **joins} if joins else indexed, order)
 
 
 def _sides(changes: Changes) -> tuple[Int64s, Bools]:

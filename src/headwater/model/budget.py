@@ -46,9 +46,13 @@ class Budget:
         if count >= _WEIGHED_PAIRS_MIN:
             self._charge(count * _INDEX_BYTES)
 
+    def weighs(self, count: int) -> bool:
+        """Whether so many rows are charged by their bytes."""
+        return count >= _WEIGHED_PAIRS_MIN
+
     def charge_rows(self, count: int, *rows: pa.RecordBatch) -> None:
         """Before so many rows are made, each of an average row of each of these."""
-        if count >= _WEIGHED_PAIRS_MIN:
+        if self.weighs(count):
             self._charge(count * sum(-(-each.nbytes // each.num_rows) for each in rows if each.num_rows))
 
     def _charge(self, bytes: int) -> None:

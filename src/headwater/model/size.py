@@ -26,6 +26,8 @@ class SmallSizes:
     row_hash_rows: int = 1023
     # a step's keys: hashed as they were encoded, or as whole columns (6 | 40; 19 | 56)
     key_hash_rows: int = 1023
+    # of an operator: hashed in Python's integers, or as columns (9 | 25; 60 | 30)
+    mixed_rows: int = 8
     # compared, or sorted by two passes of sixteen bits (125 | 174; 963 | 1,076)
     sorted_hashes: int = 2048
     # of a side of a join: looked up as they come, or in the order of their hashes (9,773 | 9,641; 78,405 | 75,937)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headwater
+from headwater.model.limits import DEFAULT
 from tests.support.databases import Place, place, values
 from tests.support.processes import eventually
 
@@ -87,18 +89,96 @@ def test_hydration_and_concurrent_commits_fold_into_one(
             here.db.verify(live)
 
 
+def readings(here: Place, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables that are read from the database from now on."""
+    read: list[str] = []
+    snapshot = here.server.pipeline.source.snapshot
+
+    def counted(table: str, **options: Any) -> Any:
+        read.append(table)
+        return snapshot(table, **options)
+
+    monkeypatch.setattr(here.server.pipeline.source, "snapshot", counted)
+    return read
+
+
+HELD = (
+    "SELECT t.id AS t, t.a, t.b, u.id AS u, u.v FROM t JOIN u ON u.id = t.a",
+    "SELECT t.id AS t, u.id AS u FROM t LEFT JOIN u ON u.v = t.b",
+    "SELECT id, b FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.v = t.b)",
+    "SELECT t.id AS t, u.v FROM t JOIN u ON u.id = t.a WHERE t.b = 'x'",
+    "SELECT a, count(*) AS n FROM t GROUP BY a",
+    "SELECT id, a FROM t WHERE a = 1",
+    "SELECT id FROM u ORDER BY v, id LIMIT 1",
+)
+
+
+def test_relations_over_tables_that_are_held_read_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first join reads its tables. Whatever reads these by other keys does not, also after a restart."""
+    url = f"sqlite:///{tmp_path / 'origin.db'}"
+    with place("embedded", tmp_path / "data", url=url) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)")
+        here.write("CREATE TABLE u (id INTEGER PRIMARY KEY, v TEXT)")
+        here.write("INSERT INTO t VALUES (1, 1, 'x'), (2, NULL, 'y'), (3, 1, NULL)")
+        here.write("INSERT INTO u VALUES (1, 'x'), (2, 'y'), (3, NULL)")
+        read = readings(here, monkeypatch)
+        lives = [here.db.query(sql, live=True) for sql in HELD[:4]]
+        here.write("UPDATE t SET a = 2, b = 'x' WHERE id = 2")
+        for live in lives:
+            here.db.verify(live)
+        assert sorted(read) == ["t", "u"]
+    with place("embedded", tmp_path / "data", url=url) as here:
+        read = readings(here, monkeypatch)
+        lives = [here.db.query(sql, live=True) for sql in HELD]
+        here.write_together("DELETE FROM u WHERE id = 1", "INSERT INTO t VALUES (4, 2, 'y')")
+        for live in lives:
+            here.db.verify(live)
+        assert read == []
+
+
+def test_a_column_that_is_not_held_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with place("embedded", tmp_path / "data") as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)")
+        here.write("CREATE TABLE u (id INTEGER PRIMARY KEY, v TEXT)")
+        here.write("INSERT INTO t VALUES (1, 1, 'x'), (2, NULL, 'y')")
+        here.write("INSERT INTO u VALUES (1, 'x')")
+        read = readings(here, monkeypatch)
+        first = here.db.query("SELECT t.id AS t, u.v FROM t JOIN u ON u.id = t.a", live=True)
+        second = here.db.query("SELECT t.id AS t, t.b, u.v FROM t JOIN u ON u.id = t.a", live=True)
+        assert sorted(read) == ["t", "t", "u", "u"]
+        here.write_together("UPDATE t SET a = 1 WHERE id = 2", "UPDATE t SET b = 'z' WHERE id = 1")
+        for live in (first, second):
+            here.db.verify(live)
+
+
+def test_what_is_let_go_of_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.gateway.hub.windows._LINGER_S", 0.0)
+    limits = replace(DEFAULT, template_idle_ms=0, manifest_interval_ms=20)
+    with place("embedded", tmp_path / "data", limits=limits) as here:
+        here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)")
+        here.write("CREATE TABLE u (id INTEGER PRIMARY KEY, v TEXT)")
+        here.write("INSERT INTO t VALUES (1, 1, 'x'), (2, NULL, 'y')")
+        here.write("INSERT INTO u VALUES (1, 'x'), (2, 'y')")
+        read = readings(here, monkeypatch)
+        for sql in HELD[:2]:
+            live = here.db.query(sql, live=True)
+            here.db.verify(live)
+            live.abort()
+            eventually(lambda: _released(here) == 0)
+        assert sorted(read) == ["t", "t", "u", "u"]
+
+
+def _released(here: Place) -> int:
+    """How many templates are left."""
+    here.server.pipeline.release()
+    return len(here.server.pipeline._catalog.templates)
+
+
 def test_five_keys_of_a_table_are_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with place("embedded", tmp_path / "data") as here:
         here.write("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)")
         here.write("INSERT INTO t VALUES (1, 1, 'x'), (2, NULL, 'y'), (3, 1, NULL)")
-        read: list[str] = []
-        snapshot = here.server.pipeline.source.snapshot
-
-        def counted(table: str, **options: Any) -> Any:
-            read.append(table)
-            return snapshot(table, **options)
-
-        monkeypatch.setattr(here.server.pipeline.source, "snapshot", counted)
+        read = readings(here, monkeypatch)
         where = ("a = 1", "b = 'x'", "id = 3", "a = 1 AND b = 'x'", "a > 0")
         lives = [here.db.query(f"SELECT id, a, b FROM t WHERE {each}", live=True) for each in where]
         for live in lives:

@@ -21,6 +21,7 @@ from headwater.engine.operators.top import TopOperator
 from headwater.engine.rows.arrays import Int64s
 from headwater.engine.rows.batch import Batch, nothing, together
 from headwater.engine.rows.work import Work
+from headwater.engine.state.table.scan_index import ScanIndexes
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.sql.ir.relation import (
@@ -145,21 +146,27 @@ Tree = ScanLeaf | ValuesLeaf | Node | DemandNode
 
 
 def compiled(
-    relation: Relation, tables: Mapping[str, Table], work: Work, failures: Failures, limits: Limits = DEFAULT
+    relation: Relation,
+    tables: Mapping[str, Table],
+    work: Work,
+    failures: Failures,
+    limits: Limits = DEFAULT,
+    scans: ScanIndexes | None = None,
 ) -> Tree:
-    """`failures` have the lineage of the relation itself."""
+    """`failures` have the lineage of the relation itself. With `scans`, operators over scans read the stores of the
+    tables; otherwise they hold the rows themselves."""
     if isinstance(relation, Scan):
         return ScanLeaf(relation.table, ScanOperator(relation, tables[relation.table]))
     if isinstance(relation, Values):
         return ValuesLeaf(ValuesOperator(relation))
     if isinstance(relation, Top) and passes(relation):
-        return compiled(relation.input, tables, work, failures, limits)
+        return compiled(relation.input, tables, work, failures, limits, scans)
     below = zip(inputs_of(relation), failures.beneath(relation), strict=True)
-    inputs = tuple(compiled(each, tables, work, noted_there, limits) for each, noted_there in below)
+    inputs = tuple(compiled(each, tables, work, noted_there, limits, scans) for each, noted_there in below)
     if isinstance(relation, Demand):
-        return DemandNode(DemandOperator(relation, inputs[0].table, work), inputs[0])
+        return DemandNode(DemandOperator(relation, inputs[0].table, work, scans), inputs[0])
     noting = failures.along(noted(relation, failures.lineage))
-    return Node(_operator(relation, [each.table for each in inputs], work, noting, limits), inputs)
+    return Node(_operator(relation, [each.table for each in inputs], work, noting, limits, scans), inputs)
 
 
 def passes(top: Top) -> bool:
@@ -167,18 +174,25 @@ def passes(top: Top) -> bool:
     return top.limit is None and not top.offset
 
 
-def _operator(relation: Relation, tables: list[Table], work: Work, failures: Failures, limits: Limits) -> Operator:
+def _operator(
+    relation: Relation,
+    tables: list[Table],
+    work: Work,
+    failures: Failures,
+    limits: Limits,
+    scans: ScanIndexes | None,
+) -> Operator:
     match relation:
         case Filter():
             return FilterOperator(relation, tables[0], failures)
         case Project():
             return ProjectOperator(relation, tables[0], failures)
         case Join():
-            return JoinOperator(relation, tables[0], tables[1], work, failures)
+            return JoinOperator(relation, tables[0], tables[1], work, failures, scans)
         case Exists():
-            return ExistsOperator(relation, tables[0], tables[1], work, failures)
+            return ExistsOperator(relation, tables[0], tables[1], work, failures, scans)
         case Mark():
-            return MarkOperator(relation, tables[0], tables[1], work, failures)
+            return MarkOperator(relation, tables[0], tables[1], work, failures, scans)
         case Group():
             if runs(relation, tables[0]):
                 return RunningOperator(relation, tables[0], work, failures)

@@ -1,7 +1,8 @@
 """demand: of the rows of its input, those whose key some subscriber asks for.
 
-All rows of the input are kept by that key; those that were not asked for come out when the first subscriber asks, and
-go when the last one leaves. It compares hashes alone: a row that came by a hash in common is asked for by nobody.
+All rows of the input are found by that key: in the store of the table, or in a bag. Those that were not asked for come
+out when the first subscriber asks, and go when the last one leaves. It compares hashes alone: a row that came by a hash
+in common is asked for by nobody.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.shared_contents import contents
+from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.size import SMALL
@@ -36,16 +39,22 @@ class DemandChange:
 
 
 class DemandOperator:
-    def __init__(self, demand: Demand, table: Table, work: Work) -> None:
+    def __init__(self, demand: Demand, table: Table, work: Work, scans: ScanIndexes | None = None) -> None:
         self.table = table
         self._holes = demand.holes
         self._places = tuple(table.index(name) for name in demand.columns)
         self._types = [table.columns[place].type for place in self._places]
         self._collations = demand.collations
-        safe = (False,) * len(self._places)
-        self._bag = Bag(table, work, contents(demand.input, self._places, self._collations, safe, null_aware=False))
+        self._held = self._holder(demand, work, scans)
         self._wanted: Counter[int] = Counter()
         self._sorted: Uint64s | None = None
+
+    def _holder(self, demand: Demand, work: Work, scans: ScanIndexes | None) -> Bag | ScanIndex:
+        """Of the rows of the input by the asked columns."""
+        places, collations, safe = self._places, self._collations, (False,) * len(self._places)
+        key = IndexKey((), collations, "join", safe)
+        index = None if scans is None else scans.of(demand.input, self.table, work, places, key)
+        return index or Bag(self.table, work, contents(demand.input, places, collations, safe, null_aware=False))
 
     def step(self, inputs: list[Batch]) -> Batch:
         (batch,) = inputs
@@ -56,7 +65,7 @@ class DemandOperator:
         if any(array.null_count for array in arrays):  # a NULL equals nothing that is asked for
             valid: Bools = np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
             batch, hash = batch.filter(valid), hash[valid]
-        self._bag.absorb(hash, batch)
+        self._held.absorb(hash, batch)
         return batch.filter(self._asked(hash)) if self._wanted else nothing(self.table)
 
     def _asked(self, hash: Uint64s) -> Bools:
@@ -73,7 +82,7 @@ class DemandOperator:
         turned = self.count(change)
         if not turned:
             return nothing(self.table)
-        found = self._bag.probe(np.array(turned, np.uint64))
+        found = self._held.probe(np.array(turned, np.uint64))
         tx = same(change.tx, len(found))
         return Batch(found.rows(), found.id, tx, found.weight * change.diff).consolidated()
 
@@ -105,7 +114,7 @@ class DemandOperator:
         return key_hash(arrays, self._types, self._collations, len(keys))
 
     def state(self) -> list[State]:
-        return [self._bag]
+        return [self._held] if isinstance(self._held, Bag) else []
 
     def resume(self) -> None:
         """Who asks is counted again as the windows are opened."""

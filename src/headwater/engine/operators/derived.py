@@ -29,6 +29,7 @@ from headwater.engine.state import persistence
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.spill import Inside
+from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes, Stores, scanned_columns
 from headwater.fs.sync import sync
 from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
@@ -53,9 +54,11 @@ class SavedDerived:
 
 
 class Derived:
-    """It keeps only what its operators need, and not its own rows.
+    """It keeps only what its operators need, and not its own rows. `stored`: those of its tables are in the stores that
+    it is attached to, as far as they have a key.
 
     `order` is the order in which joins run: the operators follow it, and what the relation looks like does not.
+    `scanned` are the columns of tables that must be in stores, whatever the order of joins.
     `failed` are the rows for which the source would raise an error: an instance that asks for their values gets one.
     `failures` are the transactions of the last step at which that changed.
     """
@@ -69,6 +72,7 @@ class Derived:
         limits: Limits = DEFAULT,
         *,
         order: JoinOrder | None = None,
+        stored: bool = False,
     ) -> None:
         identity = identity_of(relation)
         key = tuple(column for part in identity or () for column in part.columns)
@@ -80,7 +84,9 @@ class Derived:
         self._failures = Failures(lineage_of(relation), limits.failures_max, joined=joined_lineages(relation))
         self._counters, self._limits = counters, limits
         self._shapes = {each: TableSchema.of(tables[each]) for each in self.base_tables}
-        self._tree = compiled(reordered(relation, order), tables, counters, self._failures, limits)
+        self._scans = ScanIndexes(tables) if stored else None
+        self.scanned = scanned_columns(relation, tables) if stored else {}
+        self._tree = compiled(reordered(relation, order), tables, counters, self._failures, limits, self._scans)
         self._root = Root(self.table, identity)
 
     @property
@@ -151,6 +157,20 @@ class Derived:
             return batch.rows
         self._counters.budget.charge_pairs(int(batch.diff.sum()))
         return batch.rows.take(pa.array(np.repeat(np.arange(len(batch)), batch.diff)))
+
+    def scans(self) -> list[ScanIndex]:
+        """What its operators read in the stores of tables."""
+        return [] if self._scans is None else self._scans.made
+
+    def attach(self, stores: Stores) -> None:
+        """The rows that it was made of are in these, by all its keys."""
+        for scan in self.scans():
+            scan.attach(stores)
+
+    def settle(self) -> None:
+        """The stores have taken the last step."""
+        for scan in self.scans():
+            scan.settle()
 
     def bags(self) -> list[Bag]:
         return [state for state in self._states() if isinstance(state, Bag)]

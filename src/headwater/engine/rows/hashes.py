@@ -19,9 +19,12 @@ from headwater.model.encoding.xxh3 import hash_array
 from headwater.model.size import SMALL
 from headwater.model.value import COUNTED, Type, Value, from_array
 
+NULL_KEY = np.uint64(0x6E756C6C6B657973)  # of a key with a NULL in it, where such rows are looked up too
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x6E756C6C6E756C6C)
+_NULL_BITS, _BITS = int(_NULL), (1 << 64) - 1
+_BY_BITS = frozenset({Type.REAL, *COUNTED})  # whose values are hashed as the bits of numbers
 _FRACTION = np.uint64(0x7265616C00000000)
 _INT_MIN, _INT_END = -(2.0**63), 2.0**63
 _CHUNK_ROWS = 1 << 14
@@ -49,11 +52,15 @@ def combined(left: Uint64s, right: Uint64s) -> Uint64s:
 
 def key_hash(arrays: Sequence[pa.Array], types: Sequence[Type], collations: Sequence[str], count: int) -> Uint64s:
     """Values that SQLite calls equal under the collation have one hash, whatever the types of their columns."""
+    if count <= SMALL.mixed_rows and arrays and all(type is Type.INTEGER for type in types):
+        return _folded_few([_few_integers(array) for array in arrays])
     return _chunked(arrays, count, lambda some: [_key(*each) for each in zip(some, types, collations, strict=True)])
 
 
 def row_hash(rows: pa.RecordBatch, types: Sequence[Type]) -> Uint64s:
     """Rows have one hash where nobody could tell them apart: 1 is not 1.0, and 'a' is not 'A'."""
+    if rows.num_rows <= SMALL.mixed_rows and rows.num_columns and not any(type in _BY_BITS for type in types):
+        return _folded_few([_few_exact(*each) for each in zip(rows.columns, types, strict=True)])
     return _chunked(rows.columns, rows.num_rows, lambda some: list(map(_exact, some, types)))
 
 
@@ -66,6 +73,35 @@ def _chunked(arrays: Sequence[pa.Array], count: int, hash: Callable[[Sequence[pa
         some = [array.slice(start, _CHUNK_ROWS) for array in arrays]
         whole[start : start + _CHUNK_ROWS] = _folded(hash(some), min(_CHUNK_ROWS, count - start))
     return whole
+
+
+def _folded_few(columns: list[list[int]]) -> Uint64s:
+    """What `_folded` gives, in Python's integers."""
+    whole = columns[0]
+    for each in columns[1:]:
+        whole = [
+            _mixed_one((((left << 1) | (left >> 63)) + right) & _BITS) for left, right in zip(whole, each, strict=True)
+        ]
+    return np.array(whole, np.uint64)
+
+
+def _few_exact(array: pa.Array, type: Type) -> list[int]:
+    if type is Type.INTEGER:
+        return _few_integers(array)
+    values = array.view(pa.large_binary()).to_pylist()
+    return [_NULL_BITS if value is None else hash_encoded(value) for value in values]
+
+
+def _few_integers(array: pa.Array) -> list[int]:
+    return [_NULL_BITS if value is None else _mixed_one(value & _BITS) for value in array.to_pylist()]
+
+
+def _mixed_one(bits: int) -> int:
+    """What `mixed` gives."""
+    bits = (bits + 0x9E3779B97F4A7C15) & _BITS
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _BITS
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _BITS
+    return bits ^ (bits >> 31)
 
 
 def _folded(hashes: list[Uint64s], count: int) -> Uint64s:

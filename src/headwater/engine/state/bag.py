@@ -63,14 +63,26 @@ class BagRun:
 
 
 @dataclass(frozen=True, slots=True)
+class GatheredRows:
+    """Rows that were copied already, from the store of their table."""
+
+    rows: pa.RecordBatch
+
+    def taken(self, at: Ints, columns: Sequence[int] | None = None) -> pa.RecordBatch:
+        """All of them, or some, in the order in which they are here."""
+        rows = self.rows if columns is None else self.rows.select(columns)
+        return rows if len(at) == rows.num_rows else rows.take(pa.array(at))
+
+
+@dataclass(frozen=True, slots=True)
 class BagMatches:
-    """Pairs of a query and a row that may answer it. Rows are copied only when they are asked for."""
+    """Pairs of a query and a row that may answer it. Rows of a bag are copied only when they are asked for."""
 
     query: Ints
     id: Uint64s
     weight: Int64s
     tx: Int64s
-    parts: list[tuple[BagRun, Ints]]
+    parts: list[tuple[BagRun | GatheredRows, Ints]]
     schema: pa.Schema
 
     def __len__(self) -> int:
@@ -111,14 +123,25 @@ class Bag:
 
     def absorb(self, hash: Uint64s, batch: Batch, order: Ints | None = None) -> None:
         """`order` sorts the key hashes, where that is known already."""
-        run = _run(hash, batch, order) if len(batch) else None
+        run = run_of(hash, batch, order) if len(batch) else None
         if not run:
             return
         push(self.runs, run, _merged, self.work)
 
-    def probe(self, wanted: Uint64s) -> BagMatches:
+    @property
+    def filled(self) -> bool:
+        """Whether it may hold anything."""
+        return bool(self.runs)
+
+    def probe(self, wanted: Uint64s, order: Ints | None = None) -> BagMatches:
         """The rows under each of these key hashes; one that was taken back may come with weights that cancel."""
-        found = probe(self.runs, wanted, self.schema, self.work.budget)
+        found = probe(self.runs, wanted, self.schema, self.work.budget, order)
+        self.work.gathered += len(found)
+        return found
+
+    def everything(self, count: int) -> BagMatches:
+        """All rows, for each of so many queries."""
+        found = everything(self.runs, count, self.schema, self.work.budget)
         self.work.gathered += len(found)
         return found
 
@@ -132,11 +155,27 @@ class Bag:
         return sum(map(len, self.runs))
 
 
-def passing(hash: Uint64s, batch: Batch, order: Ints | None = None) -> BagRun:
-    """A step's updates as a run of their own, times kept."""
-    order = rising(hash) if order is None else order
-    diff, tx = picked(batch.diff, order), picked(batch.tx, order)
-    return BagRun(hash[order], batch.id[order], diff, tx, batch.rows, place=order)
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A step's updates, times kept."""
+
+    runs: list[BagRun]
+    schema: pa.Schema
+    budget: Budget
+
+    @classmethod
+    def of(cls, hash: Uint64s, batch: Batch, order: Ints | None, schema: pa.Schema, budget: Budget) -> Passing:
+        if not len(batch):
+            return cls([], schema, budget)
+        order = rising(hash) if order is None else order
+        diff, tx = picked(batch.diff, order), picked(batch.tx, order)
+        return cls([BagRun(hash[order], batch.id[order], diff, tx, batch.rows, place=order)], schema, budget)
+
+    def probe(self, wanted: Uint64s, order: Ints | None = None) -> BagMatches:
+        return probe(self.runs, wanted, self.schema, self.budget, order)
+
+    def everything(self, count: int) -> BagMatches:
+        return everything(self.runs, count, self.schema, self.budget)
 
 
 def probe(
@@ -154,6 +193,8 @@ def everything(runs: Sequence[BagRun], count: int, schema: pa.Schema, budget: Bu
 
 
 def joined(parts: Sequence[BagMatches]) -> BagMatches:
+    if len(parts) == 1:
+        return parts[0]
     return BagMatches(
         np.concatenate([part.query for part in parts]),
         np.concatenate([part.id for part in parts]),
@@ -175,7 +216,8 @@ def _found(hits: list[tuple[BagRun, Ints, Ints]], schema: pa.Schema) -> BagMatch
     return each[0] if len(each) == 1 else joined(each)
 
 
-def _run(hash: Uint64s, batch: Batch, order: Ints | None) -> BagRun:
+def run_of(hash: Uint64s, batch: Batch, order: Ints | None) -> BagRun:
+    """Updates as a bag at rest holds them."""
     if not batch.settled or not at_once(batch.tx):
         return _summed(hash, batch.id, batch.diff, batch.rows)
     order = rising(hash) if order is None else order

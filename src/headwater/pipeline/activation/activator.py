@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.engine.activation import compile_ahead
 from headwater.engine.operators.join.pair_bound import pairs_at_most
+from headwater.engine.state.table.scan_index import columns_read, scanned_columns
 from headwater.engine.windows.partition import home_of
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Table
@@ -118,7 +119,8 @@ class Activator:
             if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
                 fits = still_fits(template, self.catalog.tables)
             by_key = any(one.by_key for one in activate.tables)
-            if not fits or by_key == self.catalog.by_key.isdisjoint(template.tables):
+            is_gone = activate.position is None and not by_key and not self._is_here(template)
+            if not fits or is_gone or by_key == self.catalog.by_key.isdisjoint(template.tables):
                 raise Outdated(
                     f"columns changed while the rows were read: {', '.join(sorted(template.tables))}",
                     hint="subscribe again",
@@ -129,7 +131,8 @@ class Activator:
             arranged = self._arranged(template)
             self.catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)
-            self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged)
+            held = self._held(template)
+            self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged, held)
         self.save()
 
     def _order(self, template: Template, activate: Activate) -> JoinOrder | None:
@@ -141,11 +144,44 @@ class Activator:
         return order
 
     def _hydrated(self, template: Template, tables: Iterable[Table], since: int) -> Activate:
-        if self._is_arranged(template):
+        if self._is_here(template) and self._is_soon_made(template):
             return Activate(template.id, template.sql, tuple(Hydration(table) for table in tables))
         names = [table.name for table in tables]
         read = self.offload.hydrated(self.source, names, since, self.progress)
         return Activate(template.id, template.sql, tuple(read))
+
+    def _is_here(self, template: Template) -> bool:
+        """The cells have all rows that it needs, by the catalog."""
+        if self._is_arranged(template):
+            return True
+        reads = self._reads(template)
+        return self.queries == 1 and bool(reads) and all(self.catalog.holds(*each) for each in reads.items())
+
+    def _is_soon_made(self, template: Template) -> bool:
+        """Cells make it of what is here while everyone else waits. What takes long is made beside them, of rows that
+        are read for it; so is a relation whose joins have an order to choose, which needs the rows."""
+        relation = template.relation
+        if self._is_arranged(template):
+            return True
+        if relation is not None and any(clusters_of(relation)):
+            return False
+        rows = {table: self.source.rows_about(table) or 0 for table in self._reads(template)}
+        return self.offload.makes_here(sum(rows.values()), 0 if relation is None else pairs_at_most(relation, rows))
+
+    def _reads(self, template: Template) -> Mapping[str, Iterable[str]]:
+        """The columns of each table that must be here."""
+        if template.relation is None:
+            return {template.table: self.catalog.tables[template.table].names}
+        return columns_read(template.relation)
+
+    def _held(self, template: Template) -> dict[str, frozenset[str]]:
+        """The columns of base tables that every cell holds for a template."""
+        if self.queries > 1 or template.table in self.catalog.by_key:
+            return {}
+        if template.relation is None:
+            return {template.table: frozenset(self.catalog.tables[template.table].names)}
+        scanned = scanned_columns(template.relation, self.catalog.tables)
+        return {table: frozenset(columns) for table, columns in scanned.items()}
 
     def _is_arranged(self, template: Template) -> bool:
         """The cells have the rows, and can arrange them by any keys. Of several cells each has only its part of a

@@ -87,6 +87,10 @@ class Offload:
             return dict(zip(order.tables, read, strict=True))
         return {}
 
+    def makes_here(self, rows: int, pairs: int) -> bool:
+        """Whether so many rows, and pairs to compare, are few enough for a cell to take in while others wait."""
+        return rows * _ROW_BYTES < self._limits.build_bytes_min and pairs < self._limits.build_pairs_min
+
     def built(self, activate: Activate, partitions: tuple[int, ...], here: int, pairs: int) -> tuple[Built, ...]:
         """For each partition its state; nothing where the rows are few, or where it did not work out. `pairs`: so many
         may have to be compared."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -29,12 +30,14 @@ class Arranged(msgspec.Struct, frozen=True):
 
 class Known(msgspec.Struct, frozen=True):
     """An active template: the table or relation it is arranged from, the base tables of that, its output names, and
-    how it is arranged, unless the source answers it."""
+    how it is arranged, unless the source answers it. `held` are the columns of base tables that cells hold for it,
+    where each of them holds tables whole."""
 
     table: str
     tables: frozenset[str]
     names: tuple[str, ...]
     arranged: Arranged | None = None
+    held: dict[str, frozenset[str]] = msgspec.field(default_factory=dict)
 
 
 class MovedTemplate(msgspec.Struct, frozen=True):
@@ -116,6 +119,11 @@ class Catalog(msgspec.Struct):
         followed = [known for known in self.templates.values() if known.arranged is not None]
         for name in {known.table for known in followed if table in known.tables} - {table}:
             self.forget_relation(name)
+
+    def holds(self, table: str, columns: Iterable[str]) -> bool:
+        """Whether the cells hold the table, with these columns."""
+        held = (known.held.get(table, frozenset()) for known in self.templates.values())
+        return any(table in known.held for known in self.templates.values()) and set(columns) <= set().union(*held)
 
     def write(self, path: Path) -> None:
         with _writing:  # what was known first must not come last

@@ -13,16 +13,25 @@ from headwater.engine.rows.batch import Batch, table_of, together
 from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
 from headwater.engine.state.persistence import State
+from headwater.engine.state.table.scan_index import ScanIndexes
 from headwater.model.schema import Table
 from headwater.model.value import Type, to_array
 from headwater.sql.ir.relation import Exists, Mark, columns_of
 
 
 class ExistsOperator:
-    def __init__(self, exists: Exists, left: Table, right: Table, work: Work, failures: Failures) -> None:
+    def __init__(
+        self,
+        exists: Exists,
+        left: Table,
+        right: Table,
+        work: Work,
+        failures: Failures,
+        scans: ScanIndexes | None = None,
+    ) -> None:
         self.table = left
         aware = exists.anti and exists.null_aware
-        self._sides = Sides.of(exists, left, right, work, null_aware=aware)
+        self._sides = Sides.of(exists, left, right, work, scans, null_aware=aware)
         self._matches = Matches(self._sides, work, failures)
         anti = (UNMATCHED,) if exists.null_aware else (UNMATCHED, UNKNOWN)
         self._marks = anti if exists.anti else (MATCHED,)
@@ -37,19 +46,21 @@ class ExistsOperator:
         return marked.only(*self._marks).consolidated()
 
     def state(self) -> list[State]:
-        return [self._sides.left.bag, self._sides.right.bag, self._matches.tally]
+        return [*self._sides.bags(), self._matches.tally]
 
     def resume(self) -> None:
         """All state is in bags and tallies."""
 
 
 class MarkOperator:
-    def __init__(self, mark: Mark, left: Table, right: Table, work: Work, failures: Failures) -> None:
+    def __init__(
+        self, mark: Mark, left: Table, right: Table, work: Work, failures: Failures, scans: ScanIndexes | None = None
+    ) -> None:
         self.table = table_of(columns_of(mark))
         self._schema = self.table.arrow
         self._type = mark.column.type
         self._null_aware = mark.null_aware
-        self._sides = Sides.of(mark, left, right, work, null_aware=mark.null_aware)
+        self._sides = Sides.of(mark, left, right, work, scans, null_aware=mark.null_aware)
         self._matches = Matches(self._sides, work, failures)
 
     def step(self, inputs: list[Batch]) -> Batch:
@@ -68,7 +79,7 @@ class MarkOperator:
         return Batch(rows, id, marked.batch.tx, marked.batch.diff).consolidated()
 
     def state(self) -> list[State]:
-        return [self._sides.left.bag, self._sides.right.bag, self._matches.tally]
+        return [*self._sides.bags(), self._matches.tally]
 
     def resume(self) -> None:
         """All state is in bags and tallies."""

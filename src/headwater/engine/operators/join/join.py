@@ -21,7 +21,9 @@ from headwater.engine.rows.arrays import at_once
 from headwater.engine.rows.batch import Batch, nothing, table_of, together
 from headwater.engine.rows.hashes import combined
 from headwater.engine.rows.work import Work
+from headwater.engine.state.bag import BagRun
 from headwater.engine.state.persistence import State
+from headwater.engine.state.table.scan_index import ScanIndexes
 from headwater.model.schema import Table
 from headwater.sql.ir.relation import Join, columns_of
 
@@ -29,9 +31,11 @@ _ABSENT = np.uint64(0x6E6F626F64796865)  # stands for the partner of a padded ro
 
 
 class JoinOperator:
-    def __init__(self, join: Join, left: Table, right: Table, work: Work, failures: Failures) -> None:
+    def __init__(
+        self, join: Join, left: Table, right: Table, work: Work, failures: Failures, scans: ScanIndexes | None = None
+    ) -> None:
         self.table = table_of(columns_of(join))
-        self._sides = Sides.of(join, left, right, work, null_aware=False)
+        self._sides = Sides.of(join, left, right, work, scans, null_aware=False)
         self._failures, self._work = failures, work
         self._schema = self.table.arrow
         self._left = Matches(self._sides, work, None) if join.kind in ("left", "full") else None
@@ -70,7 +74,8 @@ class JoinOperator:
         if not len(pairs):
             return nothing(self.table)
         for run, places in pairs.found.parts:
-            self._work.budget.charge_rows(len(places), pairs.asked.rows, run.rows)
+            made = (pairs.asked.rows, run.rows) if isinstance(run, BagRun) else (pairs.asked.rows,)
+            self._work.budget.charge_rows(len(places), *made)
         tested, tx, diff = self._sides.condition.test(pairs), pairs.tx, pairs.diff
         if tested.failed:
             whole = pa.RecordBatch.from_arrays(pairs.columns(), schema=self._schema)
@@ -93,7 +98,7 @@ class JoinOperator:
 
     def state(self) -> list[State]:
         marks = [matches.tally for matches in (self._left, self._right) if matches is not None]
-        return [self._sides.left.bag, self._sides.right.bag, *marks]
+        return [*self._sides.bags(), *marks]
 
     def resume(self) -> None:
         """All state is in bags and tallies."""

@@ -6,7 +6,6 @@ any row of the other side, and is a candidate for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,19 +13,20 @@ import numpy as np
 from headwater.engine.operators.join.condition import Condition, Pairs
 from headwater.engine.rows.arrays import Bools, Ints
 from headwater.engine.rows.batch import Batch
-from headwater.engine.rows.hashes import key_hash
+from headwater.engine.rows.hashes import NULL_KEY, key_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag
-from headwater.engine.state.bag import Bag, BagMatches, BagRun
+from headwater.engine.state.bag import Bag, BagMatches, Passing
+from headwater.engine.state.persistence import State
 from headwater.engine.state.shared_contents import contents
 from headwater.engine.state.sort_hashes import rising
+from headwater.engine.state.table.key_index import IndexKey
+from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.size import SMALL
 from headwater.model.value import Type
-from headwater.sql.ir.relation import Exists, Join, Mark
-
-_NULLS = np.uint64(0x6E756C6C6B657973)
+from headwater.sql.ir.relation import Exists, Join, Mark, Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,13 @@ class KeyedUpdates:
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
+    """`held` are its rows by the key: a bag, or an index into the store of the table that it scans."""
+
     table: Table
     places: tuple[int, ...]
     collations: tuple[str, ...]
     null_safe: tuple[bool, ...]
-    bag: Bag
+    held: Bag | ScanIndex
     null_aware: bool
 
     @property
@@ -64,40 +66,38 @@ class JoinSide:
         if not nulls:
             return KeyedUpdates(batch, hash, None, None if len(hash) <= SMALL.sorted_updates else rising(hash))
         valid: Bools = ~np.logical_or.reduce([np.asarray(each) for each in nulls])
-        return KeyedUpdates(batch, np.where(valid, hash, _NULLS), valid)
+        return KeyedUpdates(batch, np.where(valid, hash, NULL_KEY), valid)
 
     def absorb(self, keyed: KeyedUpdates) -> None:
         if keyed.valid is None or self.null_aware:
-            self.bag.absorb(keyed.hash, keyed.batch, keyed.order)
+            self.held.absorb(keyed.hash, keyed.batch, keyed.order)
         else:
-            self.bag.absorb(keyed.hash[keyed.valid], keyed.batch.filter(keyed.valid))
+            self.held.absorb(keyed.hash[keyed.valid], keyed.batch.filter(keyed.valid))
 
     def at_rest(self, asked: KeyedUpdates) -> BagMatches:
-        """What the bag may answer the other side's updates with."""
-        found = _candidates(asked, self.bag.runs, self)
-        self.bag.work.gathered += len(found)
-        return found
+        """What is held may answer the other side's updates with."""
+        return _candidates(asked, self.held, self)
 
     def in_step(self, asked: KeyedUpdates, updates: KeyedUpdates) -> BagMatches:
         """What this side's updates of the same step may answer with."""
         rows = updates.valid is None or self.null_aware
         batch = updates.batch if rows else updates.batch.filter(updates.valid)  # type: ignore[arg-type]
         hash = updates.hash if rows else updates.hash[updates.valid]
-        return _candidates(asked, [bag.passing(hash, batch, updates.order)] if len(batch) else [], self)
+        passing = Passing.of(hash, batch, updates.order, self.held.schema, self.held.work.budget)
+        return _candidates(asked, passing, self)
 
 
-def _candidates(asked: KeyedUpdates, runs: Sequence[BagRun], side: JoinSide) -> BagMatches:
-    schema, budget = side.bag.schema, side.bag.work.budget
+def _candidates(asked: KeyedUpdates, rows: Bag | ScanIndex | Passing, side: JoinSide) -> BagMatches:
     if asked.valid is None and not side.null_aware:
-        return bag.probe(runs, asked.hash, schema, budget, asked.order)
+        return rows.probe(asked.hash, asked.order)
     valid = np.ones(len(asked.hash), np.bool_) if asked.valid is None else asked.valid
     some = np.flatnonzero(valid)
-    found = _renumbered(bag.probe(runs, asked.hash[some], schema, budget), some)
+    found = _renumbered(rows.probe(asked.hash[some]), some)
     if not side.null_aware or not side.places:
         return found
     none = np.flatnonzero(~valid)
-    unknown = _renumbered(bag.probe(runs, np.full(len(some), _NULLS), schema, budget), some)
-    anything = _renumbered(bag.everything(runs, len(none), schema, budget), none)
+    unknown = _renumbered(rows.probe(np.full(len(some), NULL_KEY)), some)
+    anything = _renumbered(rows.everything(len(none)), none)
     return bag.joined([found, unknown, anything])
 
 
@@ -113,27 +113,41 @@ class Sides:
     swapped: bool = False
 
     @classmethod
-    def of(cls, relation: Join | Exists | Mark, left: Table, right: Table, work: Work, *, null_aware: bool) -> Sides:
+    def of(
+        cls,
+        relation: Join | Exists | Mark,
+        left: Table,
+        right: Table,
+        work: Work,
+        scans: ScanIndexes | None,
+        *,
+        null_aware: bool,
+    ) -> Sides:
         condition = Condition(left, right, relation.on, null_aware=null_aware)
         equations = condition.equations
         collations = tuple(each.collation for each in equations)
         safe = tuple(each.null_safe for each in equations)
         one = tuple(left.index(each.left.name) for each in equations)
         other = tuple(right.index(each.right.name) for each in equations)
-        held = [
-            contents(each, places, collations, safe, null_aware=null_aware)
-            for each, places in ((relation.left, one), (relation.right, other))
-        ]
-        return cls(
-            JoinSide(left, one, collations, safe, Bag(left, work, held[0]), null_aware),
-            JoinSide(right, other, collations, safe, Bag(right, work, held[1]), null_aware),
-            condition,
-        )
+
+        def side(input: Relation, table: Table, places: tuple[int, ...]) -> JoinSide:
+            key = IndexKey((), collations, "null aware" if null_aware else "join", safe)
+            index = None if scans is None else scans.of(input, table, work, places, key)
+            if index is None:
+                held = Bag(table, work, contents(input, places, collations, safe, null_aware=null_aware))
+                return JoinSide(table, places, collations, safe, held, null_aware)
+            return JoinSide(table, places, collations, safe, index, null_aware)
+
+        return cls(side(relation.left, left, one), side(relation.right, right, other), condition)
 
     @property
     def filled(self) -> bool:
         """Whether anything is kept of either side."""
-        return bool(self.left.bag.runs or self.right.bag.runs)
+        return self.left.held.filled or self.right.held.filled
+
+    def bags(self) -> list[State]:
+        """What the sides hold themselves."""
+        return [side.held for side in (self.left, self.right) if isinstance(side.held, Bag)]
 
     def flipped(self) -> Sides:
         """The same state, seen from the right."""

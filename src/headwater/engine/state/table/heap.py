@@ -193,26 +193,31 @@ class Heap:
         present = np.flatnonzero(np.bincount(number, minlength=len(starts)))
         return [(np.flatnonzero(number == each), int(each)) for each in present]
 
-    def rows(self, places: Ints) -> pa.RecordBatch:
-        """The rows at these places, in that order."""
+    def rows(self, places: Ints, columns: Sequence[int] | None = None) -> pa.RecordBatch:
+        """The rows at these places, in that order; all their columns, or some."""
         if (span := self._span(places)) is not None:
             chunk, start, end = span
-            return chunk.rows.slice(start, end - start)
+            return _chosen(chunk.rows, columns).slice(start, end - start)
         if len(self.chunks) == 1 and not self._tail:
-            return self.chunks[0].rows.take(pa.array(places))
+            return _chosen(self.chunks[0].rows, columns).take(pa.array(places))
         if len(places) <= 2:
-            return self.few(places.tolist())
+            return _chosen(self.few(places.tolist()), columns)
+        order, rows = self.gather(places, columns)
+        return rows if order is None else rows.take(pa.array(np.argsort(order)))
+
+    def gather(self, places: Ints, columns: Sequence[int] | None = None) -> tuple[Ints | None, pa.RecordBatch]:
+        """The rows at these places as they lie: row i is of place `order[i]`, or i where that is None."""
         taken, order = [], []
         for mask, number in self._parts(places):
             if number < len(self.chunks):
-                taken.append(self.chunks[number].rows.take(pa.array(places[mask] - self._starts[number])))
+                some = _chosen(self.chunks[number].rows, columns)
+                taken.append(some.take(pa.array(places[mask] - self._starts[number])))
             else:
                 start = self._tail_start
-                taken.append(assembled([self._tail[at - start] for at in places[mask].tolist()], self.table))
+                recent = assembled([self._tail[at - start] for at in places[mask].tolist()], self.table)
+                taken.append(_chosen(recent, columns))
             order.append(mask)
-        if len(taken) == 1:
-            return taken[0]
-        return pa.concat_batches(taken).take(pa.array(np.argsort(np.concatenate(order))))
+        return (None, taken[0]) if len(taken) == 1 else (np.concatenate(order), pa.concat_batches(taken))
 
     def few(self, places: Sequence[int]) -> pa.RecordBatch:
         """The rows at a few places, in that order."""
@@ -281,6 +286,13 @@ class Heap:
         self.gone = sum(map(len, deaths))
         self._number()
 
+    def replace(self, rows: pa.RecordBatch, table: Table) -> None:
+        """The rows, all of them there, with other columns."""
+        self.table = table
+        if self.size:
+            self.chunks = [HeapChunk(self.all()[0], rows)]
+            self._number()
+
     def define(self, table: Table) -> None:
         """The table's new schema, for rows held already."""
         self.settle()
@@ -306,6 +318,10 @@ def assembled(entries: Sequence[tuple[pa.RecordBatch, int]], table: Table) -> pa
     order = [n for _, _, each in parts.values() for n in each]
     whole = pa.concat_batches(taken)
     return whole if order == list(range(len(order))) else whole.take(pa.array(np.argsort(order)))
+
+
+def _chosen(rows: pa.RecordBatch, columns: Sequence[int] | None) -> pa.RecordBatch:
+    return rows if columns is None else rows.select(columns)
 
 
 def _taken(rows: pa.RecordBatch, places: list[int]) -> pa.RecordBatch:

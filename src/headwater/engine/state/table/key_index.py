@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.engine.rows.arrays import Bools
+from headwater.engine.rows.hashes import NULL_KEY, key_hash
 from headwater.engine.state.table.place_index import PlaceIndex
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
 from headwater.model.size import SMALL
 from headwater.model.value import Type
 
+IndexKind = Literal["values", "join", "null aware"]
+
 
 @dataclass(frozen=True, slots=True)
 class IndexKey:
-    """Columns, and by which collation each is compared."""
+    """Columns, and by which collation each is compared. `kind`: found by the encoded values that instances have; or as
+    joins find rows, whatever the types of the other side, where a NULL in a column that is not `null_safe` matches
+    nothing, or, `null aware`, has a hash of its own."""
 
     columns: tuple[str, ...]
     collations: tuple[str, ...]
+    kind: IndexKind = "values"
+    null_safe: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, table: Table, columns: tuple[str, ...]) -> IndexKey:
@@ -48,7 +56,11 @@ class KeyIndex:
 
     def hash_rows(self, rows: pa.RecordBatch) -> Uint64s:
         """The key hash of each row."""
-        return hash_columns(self.arrays(rows), self.types, self.key.collations)
+        if self.key.kind == "values":
+            return hash_columns(self.arrays(rows), self.types, self.key.collations)
+        hash = key_hash(self.arrays(rows), self.types, self.key.collations, rows.num_rows)
+        valid = self._valid(rows) if self.key.kind == "null aware" else None
+        return hash if valid is None else np.where(valid, hash, NULL_KEY)
 
     def hashes(self, encoded: Sequence[bytes], rows: pa.RecordBatch) -> Uint64s:
         """The key hash of each row, whose keys were encoded already."""
@@ -63,9 +75,14 @@ class KeyIndex:
         return hash_columns(self.arrays(rows), types, ["NOCASE"] * len(types))
 
     def keyed(self, rows: pa.RecordBatch) -> Bools | None:
+        """Which rows can be found; None for all."""
+        return None if self.key.kind == "null aware" else self._valid(rows)
+
+    def _valid(self, rows: pa.RecordBatch) -> Bools | None:
         """Which rows have no NULL in their key; None where all do."""
-        columns = self.arrays(rows)
-        if not any(column.null_count for column in columns):
+        safe = self.key.null_safe or (False,) * len(self.key.columns)
+        columns = [each for each, fine in zip(self.arrays(rows), safe, strict=True) if each.null_count and not fine]
+        if not columns:
             return None
         valid: Bools = np.logical_and.reduce([np.asarray(column.is_valid()) for column in columns])
         return valid

@@ -20,6 +20,7 @@ from headwater.engine.state.lsm import due
 from headwater.engine.state.run_file import held
 from headwater.engine.state.sort_hashes import rising
 from headwater.engine.state.spans import spans
+from headwater.model.budget import Budget
 from headwater.model.encoding.keys import Uint64s
 
 Places = npt.NDArray[np.uint32]  # of rows in a heap
@@ -118,12 +119,12 @@ class PlaceIndex:
                 at += 1
         return None
 
-    def probe(self, wanted: Uint64s, order: Ints | None = None) -> tuple[Ints, Ints]:
+    def probe(self, wanted: Uint64s, order: Ints | None = None, budget: Budget | None = None) -> tuple[Ints, Ints]:
         """For each hit the number of the wanted hash, and the place, perhaps of a row that is gone. `order` sorts what
-        is wanted, where that is known."""
+        is wanted, where that is known. The hits in runs are charged to the budget before they are made."""
         hits: list[tuple[Ints, Ints]] = []
         for run in self.runs:
-            query, at = spans(run.hash, wanted, order)
+            query, at = spans(run.hash, wanted, order, budget)
             hits.append((query, run.place[at].astype(np.intp)))
         if self.recent_rows:
             hits.append(self._recent_hits(wanted))

@@ -14,20 +14,22 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state import run_file
 from headwater.engine.state.spill import Inside, inside
 from headwater.engine.state.table.heap import DeathRun, HeapChunk
-from headwater.engine.state.table.key_index import IndexKey, KeyIndex
+from headwater.engine.state.table.key_index import IndexKey, IndexKind, KeyIndex
 from headwater.engine.state.table.place_index import PlaceIndex, PlaceRun
-from headwater.engine.state.table.table_store import TableStore
+from headwater.engine.state.table.table_store import TableStore, narrowed
 from headwater.fs.sync import sync
 from headwater.model.schema import Table
 
 _Run = HeapChunk | DeathRun | PlaceRun
-_Index = tuple[tuple[str, ...], tuple[str, ...], list[str]]  # columns, collations, files
+_Index = tuple[tuple[str, ...], tuple[str, ...], IndexKind, tuple[bool, ...], list[str]]  # of its key, then files
 
 
 class StoreFiles(msgspec.Struct, array_like=True):
-    """The names of a store's files, oldest first."""
+    """The names of a store's files, oldest first. `columns` are those of the table that it holds."""
 
     whole: bool
+    shown: bool
+    columns: tuple[str, ...]
     chunks: list[str]
     deaths: list[str]
     identity: list[str]
@@ -46,8 +48,12 @@ def save(store: TableStore, directory: Path) -> StoreFiles:
         run.file = run_file.write(_batch_of(run), directory)
     if unsaved:
         sync(directory)
-    indexes = [(key.columns, key.collations, _names(index.places.runs)) for key, index in store.indexes.items()]
-    return StoreFiles(store.whole, _names(heap.chunks), _names(heap.deaths), _names(store.identity.runs), indexes)
+    indexes = [
+        (key.columns, key.collations, key.kind, key.null_safe, _names(index.places.runs))
+        for key, index in store.indexes.items()
+    ]
+    rows = _names(heap.chunks), _names(heap.deaths)
+    return StoreFiles(store.whole, store.shown, store.table.names, *rows, _names(store.identity.runs), indexes)
 
 
 def _runs(store: TableStore) -> list[_Run]:
@@ -71,12 +77,14 @@ def _batch_of(run: _Run) -> pa.RecordBatch:
 
 
 def load(directory: Path, files: StoreFiles, table: Table, work: Work, run_rows_min: int) -> TableStore:
-    store = TableStore(table, work, run_rows_min, files.whole)
+    """`table` as it is; the store has those of its columns that were held."""
+    table = narrowed(table, files.columns)
+    store = TableStore(table, work, run_rows_min, files.whole, files.shown)
     chunks = [_chunk(directory, name, table) for name in files.chunks]
     store.heap.restore(chunks, [_deaths(directory, name) for name in files.deaths])
     store.identity.runs = [_place_run(directory, name) for name in files.identity]
-    for columns, collations, names in files.indexes:
-        key = IndexKey(columns, collations)
+    for columns, collations, kind, null_safe, names in files.indexes:
+        key = IndexKey(columns, collations, kind, null_safe)
         places = PlaceIndex(work, run_rows_min, [_place_run(directory, name) for name in names])
         store.indexes[key] = KeyIndex(key, table, places)
     return store

@@ -7,8 +7,8 @@ end. It never decides which rows belong here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,8 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.sort_hashes import rising
 from headwater.engine.state.table.heap import Heap
 from headwater.engine.state.table.key_index import IndexKey, KeyIndex
-from headwater.engine.state.table.place_index import PlaceIndex
+from headwater.engine.state.table.place_index import PlaceIndex, PlaceRun
+from headwater.model.budget import Budget
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
 from headwater.model.size import SMALL
@@ -35,12 +36,13 @@ class Indexed:
 @dataclass(slots=True)
 class TableStore:
     """`whole`: every row of the table is here, so that an index by any key can be built from it. Otherwise only rows
-    that an index takes are here."""
+    that an index takes are here. `shown`: identities are those that clients see; otherwise only operators read it."""
 
     table: Table
     work: Work
     run_rows_min: int
     whole: bool = True
+    shown: bool = True
     indexes: dict[IndexKey, KeyIndex] = field(default_factory=dict)
     heap: Heap = field(init=False)
     identity: PlaceIndex = field(init=False)
@@ -63,6 +65,8 @@ class TableStore:
     ) -> None:
         """Entries in the order they happened: rows that come, or go where not `live`. Entry i is row `place[i]`, or
         row i. `indexed` is of the rows, for every index."""
+        if self._begins(id, live, rows, indexed, place):
+            return
         place = np.arange(len(id)) if place is None else place
         if not self.whole:
             taken = _taken(indexed.values(), rows.num_rows)
@@ -114,6 +118,25 @@ class TableStore:
         self.identity.extend(id[order], places, self.heap.live)
         for key, one in indexed.items():
             self._index(self.indexes[key], one.hash[picked], None if one.mine is None else one.mine[picked], places)
+
+    def _begins(
+        self,
+        id: Uint64s,
+        live: Bools,
+        rows: pa.RecordBatch,
+        indexed: Mapping[IndexKey, Indexed],
+        place: Ints | None,
+    ) -> bool:
+        """The first rows, each once, that no index puts in an order: they stay as they came."""
+        if self.heap.size or indexed or place is not None or len(id) < self.run_rows_min or not live.all():
+            return False
+        order = rising(id)
+        sorted = id[order]
+        if (sorted[1:] == sorted[:-1]).any():
+            return False
+        self.heap.extend(rows, id)
+        self.identity.runs.append(PlaceRun(sorted, order.astype(np.uint32)))
+        return True
 
     def _index(self, index: KeyIndex, hash: Uint64s, mine: Bools | None, places: Ints) -> None:
         if mine is not None:
@@ -178,6 +201,12 @@ class TableStore:
         """An index that found nothing yet finds the rows that are here. `indexed` is of these, by place."""
         self._index(self.indexes[key], indexed.hash, indexed.mine, self.heap.places)
 
+    def build_sorted(self, key: IndexKey, hash: Uint64s, order: Ints | None) -> None:
+        """An index of all rows, whose key hashes are known by place; `order` sorts these, where it is known too."""
+        order = rising(hash) if order is None else order
+        index = self.indexes[key] = self.new_index(key)
+        index.places.runs.append(PlaceRun(hash[order], order.astype(np.uint32)))
+
     def build(self, key: IndexKey) -> KeyIndex:
         """An index of all rows that are here and have no NULL in their key."""
         index = self.indexes[key] = self.new_index(key)
@@ -185,16 +214,44 @@ class TableStore:
         self.fill(key, Indexed(index.hash_rows(rows), index.keyed(rows)))
         return index
 
-    def probe(self, key: IndexKey, wanted: Uint64s, order: Ints | None = None) -> tuple[Ints, Ints]:
+    def probe(
+        self, key: IndexKey, wanted: Uint64s, order: Ints | None = None, budget: Budget | None = None
+    ) -> tuple[Ints, Ints]:
         """For each row under a wanted key hash: the number of that hash, and the row's place in the heap."""
-        query, places = self.indexes[key].places.probe(wanted, order)
+        query, places = self.indexes[key].places.probe(wanted, order, budget)
         live = self.heap.live[places]
         return (query, places) if live.all() else (query[live], places[live])
 
+    def columns(self, names: Sequence[str]) -> list[int]:
+        """Where these are in a row."""
+        known = self.table.names
+        return [known.index(name) for name in names]
+
     def define(self, table: Table) -> None:
-        """The table's new schema, for rows held already. Keys and identities do not change."""
-        self.table = table
+        """The table's new schema, or fewer of its columns, for rows held already. Keys and identities do not change."""
         self.heap.define(table)
+        self._named(table)
+
+    def widen(self, table: Table, other: TableStore) -> None:
+        """Columns that only the other store has, of the same rows."""
+        self.vacuum()
+        id, rows = self.heap.all()
+        query, at = other.identity.probe(id)
+        there = other.heap.live[at]
+        source = np.zeros(len(id), np.intp)
+        source[query[there]] = at[there]
+        if int(there.sum()) != len(id):
+            raise ValueError(f"{int(there.sum())} of the {len(id)} rows of {table.name} have the further columns")
+        mine, more = self.table.names, [name for name in table.names if name not in self.table.names]
+        found = dict(zip(mine, rows.columns, strict=True))
+        if len(id):
+            found.update(zip(more, other.heap.rows(source, other.columns(more)).columns, strict=True))
+            rows = pa.RecordBatch.from_arrays([found[name] for name in table.names], schema=table.arrow)
+        self.heap.replace(rows, table)
+        self._named(table)
+
+    def _named(self, table: Table) -> None:
+        self.table = table
         for index in self.indexes.values():
             index.table = table
 
@@ -205,3 +262,11 @@ def _taken(indexed: Iterable[Indexed], count: int) -> Bools:
     for one in indexed:
         taken |= True if one.mine is None else one.mine
     return taken
+
+
+def narrowed(table: Table, names: Collection[str]) -> Table:
+    """The table with some of its columns, and its key if that is among them."""
+    columns = tuple(column for column in table.columns if column.name in names)
+    if len(columns) == len(table.columns):
+        return table
+    return replace(table, columns=columns, key=table.key if set(table.key) <= set(names) else ())
