@@ -18,7 +18,7 @@ from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.pipeline.activation.activator import Activator, Outdated
 from headwater.pipeline.activation.captured_tables import CapturedTables
-from headwater.pipeline.activation.hydration import Progress
+from headwater.pipeline.activation.hydration import Progress, say_progress
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
 from headwater.pipeline.by_key.door import let_through
@@ -89,7 +89,7 @@ class Pipeline:
             found = open_log(source, self.layout, self.grid, limits)
             self._log, self._catalog = found.writer, found.catalog
             opened.enter_context(self._log)
-            self._connect(found.position, on_hydrated or _say_progress)
+            self._connect(found.position, on_hydrated or say_progress)
             self.runner = runner(Job(self.layout, self.grid, self.boot, epoch_s, master, limits))
             self.runner.on_poison = self._expel
             self._opened = opened.pop_all()
@@ -356,8 +356,6 @@ class Pipeline:
             self._quarantine.hold(expel.name, expel.reason)
         self._templates.expel(expel)
 
-    # — what the source tells
-
     def _relearned(self, query: Requeried) -> Requeried:
         """What a query that the source answers reads now that views or functions may be others, its tables captured."""
         found = self._planner.relearned(query)
@@ -400,7 +398,3 @@ class Pipeline:
 
     def _save(self) -> None:
         self._catalog.write(self.layout.catalog)
-
-
-def _say_progress(table: str, rows: int) -> None:
-    _log.debug("%s: %d rows read", table, rows)

@@ -5,6 +5,7 @@ A batch may carry a `diff` column: −1 removes a row of an earlier batch. This 
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
@@ -29,6 +30,11 @@ from headwater.runtime.switch_interval import yielding
 from headwater.sources.source import Snapshot, Source
 
 Progress = Callable[[str, int], None]
+_log = logging.getLogger("headwater.pipeline")
+
+
+def say_progress(table: str, rows: int) -> None:
+    _log.debug("%s: %d rows read", table, rows)
 
 
 def hydrate(source: Source, table: str, directory: Path, since: int, progress: Progress) -> Hydration:
