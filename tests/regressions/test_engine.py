@@ -85,6 +85,20 @@ def test_values_too_long_to_be_made_are_not_tried_for_every_row() -> None:
         long.evaluate(rows(*range(200)))
 
 
+@pytest.mark.parametrize("pattern", ["%a%a%a%a%a%a%a%a%a%a%a%a%c", "%a_%a_%a_%a_%a_%a_%a_%a_%a_%b_"])
+def test_a_pattern_of_many_wildcards_takes_no_longer_than_its_text(pattern: str) -> None:
+    """PostgreSQL: each % tried every place for all those behind it, and a cell never came back."""
+    table = Table("t", (Column("id", Type.INTEGER, "integer"), Column("x", Type.TEXT, "text")), ("id",), 0, "postgres")
+    where = plan(f"SELECT id FROM t WHERE x LIKE '{pattern}'", [table]).template.where
+    texts = ["a" * 200, "a" * 200 + "c", "a" * 200 + "bc", "c"]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(range(len(texts)), pa.int64()), pa.array(texts, pa.large_string())], schema=table.arrow
+    )
+    passed = RowFilter(where, table).apply(batch).passed
+    assert passed is not None
+    assert passed.tolist() == [False, pattern[-1] == "c", True, False]
+
+
 @pytest.mark.parametrize("more", [0, 40])
 def test_a_zero_that_changes_its_sign_is_a_change(more: int) -> None:
     """Found on PostgreSQL, which keeps -0: an update from it to 0 was told to nobody. NaN to NaN is no change."""
