@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from headwater.engine.ranking.sort_keys import Keys
 
 _BLOCK_MAX = 1024
+_FEW = 16  # of so many keys of a block, one
 T = TypeVar("T", list[bytes], Keys)
 
 
@@ -158,7 +159,15 @@ class Ranked:
 
 
 def _exchanged(keys: list[bytes], gone: list[bytes], came: list[bytes]) -> list[bytes]:
-    """What is in order is sorted fast."""
+    """Few are exchanged one by one; many at once, for what is nearly in order is sorted fast."""
+    if len(gone) + len(came) < len(keys) // _FEW:
+        for key in gone:
+            place = bisect_left(keys, key)
+            assert keys[place] == key, "a row left that was never there"
+            del keys[place]
+        for key in came:
+            insort(keys, key)
+        return keys
     left = set(gone)
     kept = [key for key in keys if key not in left] if left else list(keys)
     assert len(kept) == len(keys) - len(left), "a row left that was never there"
