@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import HeadwaterError
+from headwater.pipeline.activation.activator import Outdated
 from headwater.pipeline.by_key.fetcher import KeyFetcher
 from headwater.pipeline.planning.query_planner import QueryPlanner
 from headwater.pipeline.records.control import Control, SubscribeRecord, UnsubscribeRecord
@@ -45,9 +46,7 @@ class Subscriptions:
         so that each has a share of its questions."""
         self._usage.begin(one.instance for one in planned)
         try:
-            for one in planned:
-                activate(one)
-            self._keys.want(planned)
+            self._prepare(planned, activate)
             self._log.append_many(self._record(one) for one in planned)
         except HeadwaterError:
             self._usage.end(*(one.instance.id for one in planned))
@@ -56,6 +55,19 @@ class Subscriptions:
         for one in planned:
             if one.strategy in ASKED:
                 self._asked.watch(self._planner.question(one), clients.get(one.instance.id, 0))
+
+    def _prepare(self, planned: Sequence[Planned], activate: Callable[[Planned], None]) -> None:
+        """Their templates, and the rows that they ask for of tables held by key. Once more where such a table became
+        whole meanwhile, with which its templates ended."""
+        for is_last in (False, True):
+            for one in planned:
+                activate(one)
+            try:
+                self._keys.want(planned)
+                return
+            except Outdated:
+                if is_last:
+                    raise
 
     def _record(self, planned: Planned) -> SubscribeRecord:
         one = planned.instance
