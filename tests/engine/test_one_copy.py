@@ -224,8 +224,12 @@ class Two:
 
 
 @pytest.mark.parametrize("seed", range(24 * FUZZ))
-def test_tables_that_are_shared_give_every_query_its_rows(seed: int, tmp_path: Path) -> None:
+def test_tables_that_are_shared_give_every_query_its_rows(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(f"one copy {seed}")
+    if seed % 2:  # joins take a step in halves: the second sees what the first absorbed
+        monkeypatch.setattr("headwater.engine.operators.join.hot_keys.PAIRS_MAX", 1)
     rows, two = first_rows(rng), Two(Limits(run_rows_min=rng.choice((1, 4, 1024))), tmp_path)
     waiting, living, tx = list(pool(rng)), list[Subscriber](), 0
     with closing(oracle()) as memory:

@@ -26,7 +26,7 @@ class SmallSizes:
     row_hash_rows: int = 1023
     # a step's keys: hashed as they were encoded, or as whole columns (6 | 40; 19 | 56)
     key_hash_rows: int = 1023
-    # of an operator: hashed in Python's integers, or as columns (9 | 25; 60 | 30)
+    # of an operator: hashed in Python's integers, or as columns (16 | 21; 134 | 24)
     mixed_rows: int = 8
     # compared, or sorted by two passes of sixteen bits (125 | 174; 963 | 1,076)
     sorted_hashes: int = 2048

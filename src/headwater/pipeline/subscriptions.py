@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.engine.requeried.keyed_rows import keys_of
 from headwater.model.errors import HeadwaterError
+from headwater.pipeline.activation.activator import Outdated
 from headwater.pipeline.by_key.fetcher import KeyFetcher
 from headwater.pipeline.planning.current_strategies import CurrentStrategies
 from headwater.pipeline.planning.query_planner import QueryPlanner
@@ -50,16 +51,27 @@ class Subscriptions:
         so that each has a share of its questions."""
         self._usage.begin([one.instance for one in planned], [one.template for one in planned])
         try:
-            for one in planned:
-                activate(one)
-                self._prepare_question(self._strategies.at(one))
-            self._keys.want(planned)
+            self._prepare(planned, activate)
             with self._strategies.lock:
                 self._log_begun([self._strategies.at(one) for one in planned], clients)
         except HeadwaterError:
             self._usage.end(*(one.instance.id for one in planned))
             self._keys.held.release(one.instance.id for one in planned)
             raise
+
+    def _prepare(self, planned: Sequence[Planned], activate: Callable[[Planned], None]) -> None:
+        """Their templates, and the rows that they ask for of tables held by key. Once more where such a table became
+        whole meanwhile, with which its templates ended."""
+        for is_last in (False, True):
+            for one in planned:
+                activate(one)
+                self._prepare_question(self._strategies.at(one))
+            try:
+                self._keys.want(planned)
+                return
+            except Outdated:
+                if is_last:
+                    raise
 
     def _prepare_question(self, planned: Planned) -> None:
         """The source may have to be asked what a query reads: not while others wait for the lock."""

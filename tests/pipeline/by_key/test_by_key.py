@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,49 @@ def test_a_row_stays_that_is_asked_for_by_two_columns_when_one_is_left(shop: Pla
     assert by_id.wait(shop.write("UPDATE orders SET note = 'moved' WHERE id = 13"))
     assert rows(by_id) == [{"note": "moved"}]
     shop.db.verify(by_customer)
+
+
+def test_keys_of_several_columns_and_of_any_text(shop: Place) -> None:
+    odd = "it''s 100%, \\ and \"so\" on"
+    shop.write(f"INSERT INTO orders VALUES (-1, 3, '{odd}')")
+    sql = f"SELECT id FROM orders WHERE customer = 3 AND note = '{odd}'"
+    live = shop.db.query(sql, live=True)
+    assert rows(live) == [{"id": -1}]
+    assert live.wait(shop.write(f"UPDATE orders SET note = '{odd}' WHERE id IN (13, 14)"))
+    assert {row["id"] for row in live.rows} == {-1, 13}
+    assert live.wait(shop.write("UPDATE orders SET note = 'plain' WHERE id = -1"))
+    assert rows(live) == [{"id": 13}]
+    assert questions(shop) == 1
+    shop.db.verify(live)
+
+
+def test_numbers_are_the_keys_that_the_database_finds_equal(shop: Place) -> None:
+    shop.write("CREATE TABLE prices (id INTEGER PRIMARY KEY, price NUMERIC(9, 2))")
+    shop.write("INSERT INTO prices VALUES (1, 1.50), (2, 2), (3, 1.5)")
+    for price, ids in (("1.5", [1, 3]), ("2.00", [2])):
+        live = shop.db.query(f"SELECT id FROM prices WHERE price = {price} ORDER BY id", live=True)
+        assert [row["id"] for row in live.rows] == ids
+        shop.db.verify(live)
+    assert live.wait(shop.write("UPDATE prices SET price = 2 WHERE id = 3"))
+    assert [row["id"] for row in live.rows] == [2, 3]
+
+
+def test_a_table_that_becomes_whole_while_a_key_is_fetched(shop: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.db.query(ONE.format(1), live=True)
+    source = shop.server.pipeline.source
+    fetch = source.fetch
+
+    def late(*given: Any) -> Any:
+        monkeypatch.setattr(source, "fetch", fetch)
+        shop.db.query("SELECT count(*) AS n FROM orders", live=True)
+        return fetch(*given)
+
+    monkeypatch.setattr(source, "fetch", late)
+    live = shop.db.query(ONE.format(2), live=True)
+    assert rows(live) == [{"note": "n2"}]
+    assert not is_by_key(shop)
+    assert live.wait(shop.write("UPDATE orders SET note = 'two' WHERE id = 2"))
+    assert rows(live) == [{"note": "two"}]
 
 
 def test_those_who_come_together_share_a_question(shop: Place) -> None:

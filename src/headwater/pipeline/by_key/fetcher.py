@@ -27,9 +27,9 @@ from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import FetchRecord
 from headwater.pipeline.records.control_log import ControlLog
 from headwater.plan.planner import Planned
-from headwater.sources.source import FetchedRows, Source
+from headwater.sources.source import FetchedRows, NotCaptured, Source
 
-TOGETHER_MAX = 1_000  # keys of one question
+TOGETHER_MAX = 500  # keys of one question: SQLite takes no more than 1,000 conditions joined by OR
 _RECORD_BYTES = 8 << 20  # of the rows in one record, about
 _ATTEMPTS_MAX = 8
 
@@ -104,8 +104,7 @@ class KeyFetcher:
             self.turns.reads(turn_of(name), since)
             self.held.let_in(place, wanted)
         demand = KeyDemand(columns, frozenset(wanted))
-        self.questions += 1
-        fetched = self.source.fetch(name, demand, key_condition(table, columns, list(wanted.values())))
+        fetched = self._asked(table, demand, list(wanted.values()))
         self.capture.reached(fetched.position)
         records = list(_records(fetched, columns, sorted(wanted), since))
         with self.capture.lock, self.held.lock:
@@ -114,6 +113,14 @@ class KeyFetcher:
             self.kept(self.log.append_many(records)[-1], since, ())
             self.held.note_fetched(place, wanted)
         return True
+
+    def _asked(self, table: Table, demand: KeyDemand, keys: Sequence[Row]) -> FetchedRows:
+        self.questions += 1
+        try:
+            return self.source.fetch(table.name, demand, key_condition(table, demand.columns, keys))
+        except NotCaptured as error:
+            self.capture.reached(self.source.position())  # by then its end is logged
+            raise Outdated(error.message, hint=error.hint) from error
 
     def _table(self, name: str) -> Table:
         table = self.catalog.tables.get(name)

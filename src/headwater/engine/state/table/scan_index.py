@@ -105,7 +105,7 @@ class ScanIndex:
         return whole
 
     def _recent(self) -> list[BagRun]:
-        self.runs += [bag.run_of(*each) for each in self.step]
+        self.runs += [run for each in self.step if len(run := bag.run_of(*each))]  # what cancels out is no run
         self.step.clear()
         return self.runs
 
