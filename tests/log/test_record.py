@@ -17,10 +17,10 @@ def test_no_tx_is_zero() -> None:
 def test_kinds_keep_their_numbers() -> None:
     names = (
         "FRAME SUBSCRIBE UNSUBSCRIBE LEASE CAPTURE ACTIVATE ANSWER SCHEMA DECISION TICK END_EPOCH SNAPSHOT DIFFS "
-        "REPORT RELEASE"
+        "REPORT RELEASE FETCH UNWANT MOVE"
     )
     assert " ".join(kind.name for kind in sorted(Kind)) == names
-    assert sorted(Kind) == list(range(1, 16))
+    assert sorted(Kind) == [*range(1, 18), 20]
 
 
 def test_a_record_in_pieces_is_the_record_in_one() -> None:

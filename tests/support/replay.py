@@ -90,5 +90,8 @@ def edits(layout: Layout) -> Edits:
     for report in reports(layout):
         for batch in decode(report.emitted).edits.values() if report.emitted else ():
             for row in batch.to_pylist():
-                found.setdefault((row["instance"], row["tx"]), []).append(repr(row))
+                known = {
+                    name: value for name, value in row.items() if value is not None
+                }  # no old rows: no such columns
+                found.setdefault((row["instance"], row["tx"]), []).append(repr(known))
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from headwater.gateway.hub.session import Session
 from headwater.gateway.web.heartbeat import Heartbeat
 from tests.gateway.hub.test_audience import Heard
+from tests.support.looping import run
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +42,7 @@ def test_a_share_is_told_in_one_piece_and_who_is_over_is_not() -> None:
             each()
         assert heartbeat._task is None
 
-    asyncio.run(asyncio.wait_for(beats(), 120))
+    run(asyncio.wait_for(beats(), 120))
 
 
 def test_while_the_hub_is_busy_the_last_position_is_repeated() -> None:
@@ -60,7 +61,7 @@ def test_while_the_hub_is_busy_the_last_position_is_repeated() -> None:
         free.set()
         leave()
 
-    asyncio.run(asyncio.wait_for(beats(), 120))
+    run(asyncio.wait_for(beats(), 120))
 
 
 def test_a_hub_that_fails_stops_no_heartbeat() -> None:
@@ -79,4 +80,4 @@ def test_a_hub_that_fails_stops_no_heartbeat() -> None:
         assert heartbeat._task is not None
         leave()
 
-    asyncio.run(asyncio.wait_for(beats(), 120))
+    run(asyncio.wait_for(beats(), 120))

@@ -70,8 +70,7 @@ def test_a_virtual_table_cannot_be_watched_but_json_each_is_only_its_arguments(s
     assert source.reads("SELECT e.value AS v FROM a, json_each(a.x) e").tables == {"a": frozenset({"x"})}
 
 
-def test_a_rowid_that_is_no_column_is_refused(source: MemorySource) -> None:
+def test_a_rowid_that_is_no_column_reads_its_table(source: MemorySource) -> None:
     source.execute("CREATE TABLE bare (v)")
-    with pytest.raises(UnsupportedQuery, match="renumber"):
-        source.reads("SELECT rowid AS r FROM bare")
+    assert set(source.reads("SELECT rowid AS r FROM bare").tables) == {"bare"}
     assert "id" in source.reads("SELECT rowid AS r FROM a").tables["a"]
