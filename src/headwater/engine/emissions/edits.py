@@ -101,8 +101,10 @@ def _columns(part: Block | FewEdits, types: tuple[Type, ...]) -> pa.RecordBatch:
 
 def _small_batch(edits: list[Edit], pool: pa.RecordBatch, types: tuple[Type, ...]) -> pa.RecordBatch:
     """What `_large_batch` gives, row by row."""
-    nothing = (None,) * len(types)
-    images = [*zip(*(column.to_pylist() for column in pool.columns), strict=True), nothing] if types else [()]
+    if types:
+        images = [*zip(*(column.to_pylist() for column in pool.columns), strict=True), (None,) * len(types)]
+    else:  # a pool without columns has no number of rows
+        images = [()] * (2 + max(max(edit[-2:]) for edit in edits))
     return _converter(types).of(
         (*numbers, None if old_index < 0 else old_index, None if index < 0 else index, *images[old], *images[new])
         for *numbers, old_index, index, old, new in (sorted(edits, key=_place) if len(edits) > 1 else edits)
