@@ -7,6 +7,7 @@ over budget.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -65,17 +66,35 @@ class Budget:
             )
 
 
+class InnerValues(threading.local):
+    """Bytes that this thread may still make inside its expressions, for values that no row shows. Unlimited where rows
+    are not weighed."""
+
+    left: int = sys.maxsize
+
+    def charge(self, length: int) -> None:
+        self.left -= length
+        if self.left < 0:
+            raise too_many_values()
+
+
+INNER_VALUES = InnerValues()
+
+
 def weighed(rows: Iterable[Row], limits: Limits = DEFAULT) -> list[Row]:
     """Computed rows, taken as they are made; texts and blobs that are too many bytes together are refused."""
     kept: list[Row] = []
-    left = limits.values_bytes_max
-    for row in rows:
-        kept.append(row)
-        for value in row:
-            if value.__class__ is str or value.__class__ is bytes:
-                left -= len(value)
-        if left < 0:
-            raise too_many_values(limits)
+    left = INNER_VALUES.left = limits.values_bytes_max
+    try:
+        for row in rows:
+            kept.append(row)
+            for value in row:
+                if value.__class__ is str or value.__class__ is bytes:
+                    left -= len(value)
+            if left < 0:
+                raise too_many_values(limits)
+    finally:
+        INNER_VALUES.left = sys.maxsize
     return kept
 
 

@@ -5,7 +5,6 @@ The rest is here by name, so that a refusal can say why.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +14,6 @@ from functools import cache
 from headwater.dialects.sqlite.affinity import negation_type
 from headwater.model.value import Type
 from headwater.sql.ir.common_type import common_type
-from headwater.sql.ir.expr import Const, Expr
 from headwater.sql.syntax.suggestions import words
 
 Types = tuple[Type | None, ...]
@@ -105,12 +103,6 @@ WINDOWS = words("row_number rank dense_rank percent_rank cume_dist ntile lag lea
 FORMATS = words("printf format")
 CLOCKS = words("current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch")
 VOLATILE = CLOCKS | words("changes last_insert_rowid load_extension random randomblob total_changes")
-
-
-def is_bounded_format(format: Expr) -> bool:
-    """Whether printf() cannot make a text much longer than its arguments: where it would become too long, SQLite gives
-    NULL and no error."""
-    return isinstance(format, Const) and re.search(r"%[^A-Za-z%]*(\*|\d{4})", str(format.value)) is None
 
 
 @cache

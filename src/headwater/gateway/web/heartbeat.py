@@ -14,7 +14,7 @@ from typing import Protocol
 
 from headwater.gateway.hub.session import Session
 
-_SHARES = 10  # of a heartbeat: so many sockets at a time that no commit waits for all of them
+_SHARES = 50  # of a heartbeat: a commit waits for the few sockets of one at most
 _log = logging.getLogger("headwater.socket")
 
 
@@ -52,12 +52,19 @@ class Heartbeat:
             self._task = None
 
     async def _run(self) -> None:
-        for number in count():
-            await asyncio.sleep(self._pause_s)
+        place = 0
+        while True:
+            pauses = self._until_next(place)
+            await asyncio.sleep(pauses * self._pause_s)
+            place = (place + pauses) % _SHARES
             try:
-                self._beat(list(self._shares[number % _SHARES].values()))
+                self._beat(list(self._shares[place].values()))
             except Exception:
                 _log.exception("the heartbeat of some sockets failed")
+
+    def _until_next(self, place: int) -> int:
+        """Where there are few sockets, most shares are empty, and nobody is woken for them."""
+        return next((n for n in range(1, _SHARES) if self._shares[(place + n) % _SHARES]), _SHARES)
 
     def _beat(self, sockets: Sequence[Beating]) -> None:
         beaten = [(socket, session) for socket in sockets if (session := socket.beat()) is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headwater.model.budget import INNER_VALUES
 from headwater.model.limits import DEFAULT
 from headwater.sql.evaluation import EvaluationError
 
@@ -51,13 +52,19 @@ def joined(values: Iterable[str], separator: str = "") -> str:
     length = 0
     for value in values:
         length += len(value) + len(separator)
-        _computed(length)
+        _bounded(length)
         parts.append(value)
+    INNER_VALUES.charge(length)
     return separator.join(parts)
 
 
 def _computed(length: int) -> None:
     """`length`: of what is about to be made, at the least."""
+    _bounded(length)
+    INNER_VALUES.charge(length)
+
+
+def _bounded(length: int) -> None:
     if length > DEFAULT.value_bytes_max:
         raise EvaluationError(
             f"a value of {length:,} bytes is longer than the {DEFAULT.value_bytes_max:,} that Headwater computes"

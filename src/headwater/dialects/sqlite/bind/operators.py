@@ -15,15 +15,8 @@ from headwater.dialects.sqlite import affinity as types
 from headwater.dialects.sqlite import literals as literal
 from headwater.dialects.sqlite.affinity import Affinity
 from headwater.dialects.sqlite.bind.columns import FALSE, TRUE, boolean, column, so_named, volatile
-from headwater.dialects.sqlite.functions import (
-    FORMATS,
-    VOLATILE,
-    WINDOWS,
-    Function,
-    available,
-    is_bounded_format,
-    known,
-)
+from headwater.dialects.sqlite.bind.text_growth import GROWING, grows_too_long
+from headwater.dialects.sqlite.functions import VOLATILE, WINDOWS, Function, available, known
 from headwater.model.value import Type, type_of
 from headwater.sql.bind.expression import bind_expr, clause, compare, existence, is_aggregate, scalar
 from headwater.sql.bind.scope import Bound, Scope
@@ -274,9 +267,8 @@ def call(scope: Scope, node: exp.Anonymous) -> Bound:
         return _match(scope, function.name, node.expressions[0], node.expressions[1], *node.expressions[2:])
     args = [bind_expr(scope, arg) for arg in node.expressions]
     all_carried = carried(arg.collating for arg in args)
-    if function.name in FORMATS and args and not is_bounded_format(args[0].expr):
-        hint = "give the format as a constant, with widths of up to three digits"
-        raise scope.refusal(f"{function.name}() may make a text of any length", span(node), hint)
+    if function.name in GROWING and (hint := grows_too_long(function.name, [arg.expr for arg in args])):
+        raise scope.refusal(f"{function.name}() may make a value of any length", span(node), hint)
     if function.name == "iif":
         return Bound(_cases(args[:1], args[1:2], args[2]), all_carried)
     name = "coalesce" if function.name == "ifnull" else function.name
