@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -69,6 +73,19 @@ def test_watch_ends_with_the_query(
     monkeypatch.setattr(headwater.commands.watch, "connected", connected)
     assert main(["watch", SELECT, "--source", "sqlite:///t.db", *json]) == 1
     assert "the live query is closed: table t was dropped" in capsys.readouterr().err
+
+
+def test_watch_draws_into_a_pipe_as_changes_come(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as writer:
+        writer.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        words = ["watch", SELECT, "--runner", "inline", "--source", f"sqlite:///{tmp_path}/t.db", "--count", "2"]
+        command = [sys.executable, "-m", "headwater.cli", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+            assert watch.stdout is not None
+            for rows in ("0 rows", "1 row", "2 rows"):
+                assert any(f"· {rows} ·" in line for line in watch.stdout)
+                writer.execute("INSERT INTO t DEFAULT VALUES")
+        assert watch.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -43,14 +45,26 @@ def _watch_json(live: LiveResult, count: int) -> int:
 def _watch_table(live: LiveResult, count: int) -> int:
     seen, state = 0, live.state
     before: dict[str, dict[str, object]] = {}
-    with Live(_drawn(live, before), auto_refresh=False, screen=False) as screen:
+    with _screen(_drawn(live, before)) as draw:
         while not count or seen < count:
             changed = live.wait(timeout=1.0)
             if changed or live.state != state:
-                screen.update(_drawn(live, before), refresh=True)
+                draw(_drawn(live, before))
                 before = dict(zip(live.hashes, map(dict, live.rows), strict=True))
                 seen, state = seen + changed, live.state
     return 0
+
+
+@contextlib.contextmanager
+def _screen(first: Group) -> Iterator[Callable[[Group], None]]:
+    """Draws over what it drew before; into a file or a pipe, one after the other."""
+    out = Console()
+    if not out.is_terminal:
+        out.print(first)
+        yield out.print
+        return
+    with Live(first, console=out, auto_refresh=False, screen=False) as screen:
+        yield partial(screen.update, refresh=True)
 
 
 def _drawn(live: LiveResult, before: dict[str, dict[str, object]]) -> Group:
