@@ -22,7 +22,7 @@ def test_the_functions_of_a_step_are_listed(name: str, capsys: pytest.CaptureFix
 
 def test_a_flame_graph_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "graphs" / "join.json"
-    main(["join", "--rows", "2000", "--steps", "20", "--sort", "total", "--flame", str(path)])
+    main(["join", "--rows", "2000", "--steps", "400", "--sort", "total", "--flame", str(path)])
     told = json.loads(path.read_text())
     [profile] = told["profiles"]
     assert len(profile["samples"]) == len(profile["weights"]) > 0

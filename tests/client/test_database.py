@@ -293,6 +293,8 @@ def test_verify_finds_nothing_wrong_while_writers_write(here: Place) -> None:
         while not stop.is_set():
             number += 1
             here.write("INSERT OR REPLACE INTO t (id, n) VALUES (?, ?)", number % 17, number * 7 % 23)
+            if number % 50 == 0:  # for long, no faster than they can be followed
+                lives[0].wait(here.db.position())
 
     writer = threading.Thread(target=write)
     writer.start()
