@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,10 +10,11 @@ import pytest
 from headwater.engine.emissions.codec import decode
 from tests.fuzz.check import Report, Running, check, check_orders, plans_of
 from tests.fuzz.many_joins import joined_case
+from tests.support.fuzz import MULTIPLIER
 
 pytestmark = pytest.mark.slow
 
-CASES = 12 * int(os.environ.get("HEADWATER_FUZZ", "1"))
+CASES = 12 * MULTIPLIER
 
 
 def test_joins_in_any_order_emit_the_same_bytes_and_the_oracles_rows(tmp_path: Path) -> None:

@@ -59,9 +59,15 @@ def _call_growth(name: str, args: Sequence[Expr]) -> int:
 def _replaced(args: Sequence[Expr]) -> int:
     """How much longer a text becomes at most."""
     old, new = (_constant(arg) for arg in args[1:3])
+    if old is not None and not _length(old):
+        return 1
     if new is None:
         return _ANY
-    return -(-len(str(new)) // max(len(str(old or "")), 1)) or 1
+    return max(1, -(-_length(new) // (1 if old is None else _length(old))))
+
+
+def _length(value: Value) -> int:
+    return len(value) if isinstance(value, str | bytes) else len(str(value))
 
 
 def _constant(expr: Expr) -> Value:
