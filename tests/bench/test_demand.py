@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench import demand
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_runs_and_counts(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from bench.join_queries import chain, star
 from bench.joins import cases, orders_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("count", [2, 3, 4, 6, 9, 13, 17])
 @pytest.mark.parametrize("shape", [chain, star])

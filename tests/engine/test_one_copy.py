@@ -35,6 +35,8 @@ from tests.engine.test_demand import (
 )
 from tests.engine.world import FUZZ, Subscriber, batch_of, deliver, delta_of, exact
 
+pytestmark = pytest.mark.slow
+
 ONE_TABLE = (
     "SELECT id, g, v FROM a WHERE g = {}",
     "SELECT id, s FROM a WHERE v = {} ORDER BY s, id LIMIT 3",

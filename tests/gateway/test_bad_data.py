@@ -22,6 +22,8 @@ from tests.support.databases import Place, place, rows, values
 from tests.support.neighbours import neighbour
 from tests.support.processes import eventually
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, name TEXT)"
 
 

@@ -28,6 +28,8 @@ from tests.support.databases import WAYS, Place, place
 from tests.support.postgres import VERSIONS, Postgres, Servers
 from tests.support.processes import eventually, health_at, served
 
+pytestmark = pytest.mark.slow
+
 SQL = "SELECT id, n FROM t"
 ASKED = "SELECT id, row_number() OVER (ORDER BY n, id) AS place FROM t"
 CREATE = ("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO t VALUES (1, 10), (2, 20)")
@@ -164,7 +166,6 @@ def shown(chromium: Browser, here: Place) -> Iterator[Page]:
 
 
 @pytest.mark.browser
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [unreadable, full_disk, failing_cell, away])
 def test_page_live_results_health_and_status_tell_one_truth(
     fault: Any, origin: Origin, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -262,7 +263,6 @@ def test_only_the_query_that_the_database_does_not_answer_is_stale(
     becomes_ready(here.db, here, position)
 
 
-@pytest.mark.slow
 def test_a_disk_that_is_full_makes_live_results_stale(origin: Origin, tmp_path: Path) -> None:
     """No file of the server may grow; and when there is room again, it goes on by itself."""
     with headwater.connect(origin.url, runner="inline", data_dir=tmp_path / "first") as db:

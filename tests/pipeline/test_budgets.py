@@ -16,6 +16,8 @@ from headwater.model.limits import DEFAULT, Limits
 from tests.support.databases import place
 from tests.support.processes import eventually
 
+pytestmark = pytest.mark.slow
+
 NEIGHBOUR = "SELECT id, n FROM orders WHERE n = 3"
 PRODUCT = "SELECT a.id AS a, b.id AS b FROM orders a, orders b"
 TIGHT = Limits(work_pairs_max=1000)

@@ -13,6 +13,8 @@ import pytest
 import headwater
 from tests.support.processes import eventually
 
+pytestmark = pytest.mark.slow
+
 PLACES = ["file", "elsewhere", "memory"]
 FIRST = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT)",

@@ -17,6 +17,8 @@ from headwater.model.emission import Result
 from tests.support.databases import place
 from tests.support.processes import eventually
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER);
 CREATE TABLE u (id INTEGER PRIMARY KEY, a INTEGER);
@@ -185,7 +187,6 @@ def test_columns_that_are_added_and_columns_that_are_mixed_in_any_order(file: Fi
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 @pytest.mark.spark
 def test_through_spark_too(file: File) -> None:
     with opened(file, "ws", "spark") as db:

@@ -17,6 +17,8 @@ from headwater.pipeline.cell.manifest import read_manifest
 from tests.support.databases import Place, place, rows
 from tests.support.processes import eventually
 
+pytestmark = pytest.mark.slow
+
 LIMITS = replace(DEFAULT, template_idle_ms=0, manifest_interval_ms=20)
 QUERIES = (
     "SELECT id, n FROM t WHERE n = 3",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LIVE = """
 import sys, headwater
 with headwater.connect("memory://logs", runner="inline", data_dir=sys.argv[1]) as db:
@@ -34,7 +36,7 @@ def test_a_library_says_nothing_unless_it_is_asked(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("level", ["debug", pytest.param("DEBUG", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level", ["debug", "DEBUG"])
 def test_debug_tells_what_happens_and_shows_no_values(tmp_path: Path, level: str) -> None:
     done = ran("-c", LIVE, str(tmp_path), level=level)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -58,7 +60,7 @@ def test_an_unknown_level_is_told(tmp_path: Path) -> None:
     assert "HEADWATER_LOG: expected one of debug, info, warning, error, critical, found 'loud'" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["-v", pytest.param("--verbose", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("option", ["-v", "--verbose"])
 def test_verbose_is_debug(tmp_path: Path, option: str) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as db:
         db.execute("CREATE TABLE t (id INTEGER)")

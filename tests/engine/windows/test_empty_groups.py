@@ -15,6 +15,8 @@ from headwater.model.value import Row, Type
 from headwater.plan.planner import effective_sql, plan
 from tests.engine.world import Subscriber, batch_of, deliver, delta_of
 
+pytestmark = pytest.mark.slow
+
 T = Table(
     "t",
     (Column("id", Type.INTEGER), Column("who", Type.INTEGER), Column("n", Type.INTEGER), Column("s", Type.TEXT)),

@@ -112,6 +112,7 @@ def test_the_same_log_cut_into_any_steps_gives_the_same_emissions(works: Works, 
     assert told(again(works, tmp_path / "bytes", step_bytes_max=600)) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_cell_that_crashes_again_and_again_emits_everything_once(works: Works, tmp_path: Path, seed: int) -> None:
     """Law 7: between a diff and its manifest, between two steps, with and without anything new."""
