@@ -87,6 +87,7 @@ def _joined(rows: int, subscribers: int) -> Figures:
         "subscribers": subscribers,
         "asked": asked,
         "held_beyond": _held(flow) - bare,
+        "places": _places(flow),
         "gathered": gathered,
         "setup_s": built,
         "first_ms": 1000 * first / subscribers,
@@ -100,6 +101,13 @@ def _held(flow: Dataflow) -> int:
     state = flow._state
     bags = sum(len(bag) for derived in state.derived.values() for bag in derived.bags())
     return bags + sum(len(each.all().id) for each in state.arrangements.values())
+
+
+def _places(flow: Dataflow) -> int:
+    """Rows of tables that operators find because somebody asks for them: 12 bytes each."""
+    stores = flow._state.stores.values()
+    indexed = ((store, index) for store in stores for key, index in store.indexes.items() if key.asked)
+    return sum(len(index.places.living(store.heap.live)) for store, index in indexed)
 
 
 def _change_ms(flow: Dataflow, group: int, tx: int, count: int = 100) -> float:
@@ -142,7 +150,8 @@ def _join_table(found: Figures) -> Grid:
     grid = Grid(title=f"a JOIN b WHERE a.g = ?, {found['rows']:,} rows each, {found['subscribers']} subscribers")
     for column in (
         "rows asked for",
-        "held beyond the tables",
+        "rows held beyond the tables",
+        "places",
         "gathered",
         "set up",
         "first result",
@@ -154,6 +163,7 @@ def _join_table(found: Figures) -> Grid:
     grid.add_row(
         f"{found['asked']:,}",
         f"{found['held_beyond'] / asked:.2f} ×",
+        f"{found['places'] / asked:.2f} ×",
         f"{found['gathered'] / asked:.2f} ×",
         f"{found['setup_s']:.2f} s",
         f"{found['first_ms']:.2f} ms",
