@@ -231,6 +231,37 @@ def test_a_change_beside_a_demand_reads_what_is_asked_for_alone() -> None:
     assert flow.counters.gathered - before == 10
 
 
+def test_a_first_result_reads_each_row_that_it_is_made_of_once() -> None:
+    flow, count = defined(Limits()), 10_000
+    planned = plan("SELECT a.id, b.id AS bid FROM a JOIN b ON b.aid = a.id WHERE a.g = 7", list(TABLES))
+    rows = {
+        "a": [batch_of(A, [(n, n % 1000, "", 1) for n in range(count)])],
+        "b": [batch_of(B, [(n, n, 0, "") for n in range(count)])],
+        "c": [batch_of(C, [])],
+    }
+    flow.activate(planned.template, rows)
+    before = flow.counters.gathered
+    flow.subscribe(planned.instance, 1)
+    assert sum(batch.num_rows for batch in flow.take().edits.values()) == 10
+    assert flow.counters.gathered - before == 2 * 10, "ten of `a` and ten of `b`"
+    flow.subscribe(replace(planned.instance, id=2), 2)
+    assert flow.counters.gathered - before == 3 * 10, "the second asks for what is here"
+
+
+def test_who_asks_for_null_gets_nothing_of_the_rows_that_came_along() -> None:
+    flow = defined(Limits())
+    groups = "SELECT a.g, max(b.g) AS m FROM a JOIN b ON b.aid = a.id GROUP BY a.g"
+    planned = plan(f"SELECT * FROM ({groups}) AS z WHERE g = 7 AND m = 1", list(TABLES))
+    rows = {
+        "a": [batch_of(A, [(1, 7, "", 1)])],
+        "b": [batch_of(B, [(1, 1, None, "")])],
+        "c": [batch_of(C, [])],
+    }
+    flow.activate(planned.template, rows)
+    flow.subscribe(replace(planned.instance, values=(7, None)), 1)
+    assert sum(batch.num_rows for batch in flow.take().edits.values()) == 0
+
+
 def _referred(flow: Dataflow) -> int:
     """Rows that the sides of joins find by an index of those that are asked for."""
     stores = flow._state.stores.values()

@@ -1,7 +1,7 @@
 """demand: of the rows of its input, those whose key some subscriber asks for.
 
 All rows of the input are found by that key: in the store of the table, or in a bag. Those that were not asked for come
-out when the first subscriber asks, and go when the last one leaves. It compares hashes alone (`AskedKeys`).
+out when the first subscriber asks, and go when the last one leaves. It compares hashes alone (`DemandedKeys`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.shared_contents import contents
-from headwater.engine.state.table.asked_keys import AskedKeys
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes
 from headwater.model.encoding.keys import Uint64s
@@ -45,7 +45,7 @@ class DemandOperator:
         self._collations = demand.collations
         self._held = self._holder(demand, work, scans)
         held = self._held if isinstance(self._held, ScanIndex) else None
-        self._asked = AskedKeys(() if held is None else held.key.columns, self._collations)
+        self._asked = DemandedKeys(() if held is None else held.key.columns, self._collations)
         if scans is not None and held is not None:
             scans.note(demand, self._asked, held)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.engine.rows.arrays import Bools
 from headwater.engine.rows.hashes import NULL_KEY, key_hash
-from headwater.engine.state.table.asked_keys import AskedKeys
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.place_index import PlaceIndex
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
@@ -32,7 +32,7 @@ class IndexKey:
     collations: tuple[str, ...]
     kind: IndexKind = "values"
     null_safe: tuple[bool, ...] = ()
-    asked: tuple[AskedKeys, ...] = ()
+    asked: tuple[DemandedKeys, ...] = ()
 
     @classmethod
     def of(cls, table: Table, columns: tuple[str, ...]) -> IndexKey:

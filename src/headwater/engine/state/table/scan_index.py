@@ -21,8 +21,8 @@ from headwater.engine.rows.hashes import row_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag
 from headwater.engine.state.bag import BagMatches, BagRun, GatheredRows
-from headwater.engine.state.table.asked_keys import AskedKeys
 from headwater.engine.state.table.demanded_index import let_in, let_out
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import TableStore
 from headwater.model.encoding.keys import Uint64s
@@ -45,7 +45,7 @@ class ScanIndex:
     source: str
     names: tuple[str, ...]
     key: IndexKey
-    demands: tuple[tuple[AskedKeys, IndexKey], ...] = ()
+    demands: tuple[tuple[DemandedKeys, IndexKey], ...] = ()
     stores: Stores | None = None
     step: list[tuple[Uint64s, Batch, Ints | None]] = field(default_factory=list)
     runs: list[BagRun] = field(default_factory=list)
@@ -146,9 +146,9 @@ class ScanIndexes:
 
     tables: Mapping[str, Table]
     made: list[ScanIndex] = field(default_factory=list)
-    _demanded: list[tuple[Demand, AskedKeys, ScanIndex]] = field(default_factory=list)
+    _demanded: list[tuple[Demand, DemandedKeys, ScanIndex]] = field(default_factory=list)
 
-    def note(self, demand: Demand, asked: AskedKeys, held: ScanIndex) -> None:
+    def note(self, demand: Demand, asked: DemandedKeys, held: ScanIndex) -> None:
         """What comes out of a demand over a scan is in the store too: `held` finds all that goes in."""
         self._demanded.append((demand, asked, held))
 
@@ -157,7 +157,7 @@ class ScanIndexes:
     ) -> ScanIndex | None:
         """None where the input is not the scan of a table with a key, of which each row is in the store once, or demand
         over one. `places` are those of the key in the scan; `key` gets their names in the base table."""
-        demands: list[tuple[AskedKeys, IndexKey]] = []
+        demands: list[tuple[DemandedKeys, IndexKey]] = []
         while isinstance(relation, Demand):
             known = next(((asked, held.key) for each, asked, held in self._demanded if each is relation), None)
             if known is None:

@@ -1,4 +1,4 @@
-"""AskedKeys: the keys of a table's rows that subscribers ask for, by their hashes, and how many ask for each.
+"""DemandedKeys: the keys of a table's rows that subscribers ask for, by their hashes, and how many ask for each.
 
 It compares hashes alone: a row that came by a hash in common is asked for by nobody, which is for others to notice.
 """
@@ -20,7 +20,7 @@ from headwater.model.size import SMALL
 
 
 @dataclass(slots=True, eq=False)
-class AskedKeys:
+class DemandedKeys:
     """`columns` are named as in the table. `turned` are the hashes that the last change of demand turned: asked for by
     nobody before, or by nobody since."""
 
