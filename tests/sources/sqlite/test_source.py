@@ -36,6 +36,27 @@ def test_positions_follow_commits(source: SqliteSource, db: sqlite3.Connection) 
     assert source.position() == 9
 
 
+def test_tables_that_are_captured_together_cost_the_database_two_commits(
+    source: SqliteSource, db: sqlite3.Connection
+) -> None:
+    for name in "tuv":
+        db.execute(f"CREATE TABLE {name}(a)")
+        db.execute(f"INSERT INTO {name} VALUES (1)")
+
+    def commits() -> int:
+        return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+    before, statements = commits(), list[str]()
+    source._writer.set_trace_callback(statements.append)
+    found = source.capture_all(["t", "u", "v"])
+    assert [(table.name, table.columns[0].type) for table in found] == [(name, Type.INTEGER) for name in "tuv"]
+    assert statements.count("COMMIT") == 2 and commits() > before
+    assert source.capture("u") == found[1]
+    db.execute("INSERT INTO v VALUES (2)")
+    [item] = source.changes(0, 5)
+    assert isinstance(item, Transaction) and item.changes == (Change("v", None, (2,)),)
+
+
 def test_a_change_is_as_old_as_its_commit(source: SqliteSource, db: sqlite3.Connection, path: Path) -> None:
     """Its age was counted from when we had logged it."""
     db.execute("CREATE TABLE t(a)")
