@@ -44,7 +44,7 @@ from headwater.sources.sqlite.captures import (
     replace_types,
 )
 from headwater.sources.sqlite.change_table import note_redefined, remove_all
-from headwater.sources.sqlite.column_types import find_types, mixed_columns, prune
+from headwater.sources.sqlite.column_types import find_types, has_few_rows, mixed_columns, prune
 from headwater.sources.sqlite.log_decoder import LogDecoder, text_or_garbled
 from headwater.sources.sqlite.questions.authorizer import Relations
 from headwater.sources.sqlite.questions.log_position import is_installed, log_position
@@ -125,10 +125,12 @@ class SqliteBase(StatementTransactions):
         return self.capture_all([table])[0]
 
     def capture_all(self, tables: Sequence[str]) -> list[Table]:
-        """In one write transaction for the triggers of all, and one for their types: each waits for the disk."""
+        """In one write transaction for the triggers of all, and one for the types of large ones: each waits for the
+        disk."""
         with self._settling:
             begun = self._begun(tables)
             self._settle([capture for capture in begun if capture.since is None])
+            self._stale = True
             with self._reading() as db:
                 known, position = read_captures(db), log_position(db)
                 found = [known[capture.id] for capture in begun]
@@ -146,7 +148,12 @@ class SqliteBase(StatementTransactions):
         with self._capturing, self._writing() as db:
             names = [capturable(db, table).name for table in tables]
             self._follow(db, outdated_captures(db))
-            return [active_capture(db, name) or begin_capture(db, name) for name in names]
+            begun = [active_capture(db, name) or begin_capture(db, name) for name in names]
+            for capture in begun:
+                if capture.since is None and has_few_rows(db, capture.shape):
+                    replace_types(db, capture, *find_types(db, capture))
+            known = read_captures(db)
+            return [known[capture.id] for capture in begun]
 
     def _settle(self, captures: Sequence[TableCapture]) -> None:
         """Reads the whole tables: the changes of others are followed meanwhile."""
@@ -157,7 +164,6 @@ class SqliteBase(StatementTransactions):
         with self._capturing, self._writing() as db:
             for each in found:
                 replace_types(db, *each)
-        self._stale = True
 
     def _follow(self, db: sqlite3.Connection, outdated: Iterable[TableCapture]) -> None:
         """Inside a write transaction: brings captures up to date with their tables; notes where views are others."""
