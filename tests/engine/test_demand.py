@@ -183,10 +183,96 @@ def test_state_beyond_the_tables_is_what_is_asked_for_and_goes_with_the_last(tmp
     assert bare <= 2 * count
     for tx, one in enumerate(planned, 1):
         flow.subscribe(one.instance, tx)
-        assert _held(flow) - bare == 2 * 10 * tx  # the rows of `a`, and those of the result
+        assert _held(flow) - bare == 10 * tx, "the rows of the result"
+        assert _referred(flow) == 10 * tx, "those of `a` are places in its store"
     for tx, one in enumerate(planned, 5):
         flow.unsubscribe(one.instance.id, tx)
-    assert _held(flow) == bare
+    assert _held(flow) == bare and not _referred(flow)
+
+
+@pytest.mark.parametrize("run_rows_min", (1, 16, 1024))
+def test_rows_that_are_asked_for_are_places_that_come_and_go_with_rows_and_subscribers(run_rows_min: int) -> None:
+    flow, count = defined(Limits(run_rows_min=run_rows_min)), 300
+    sql = "SELECT a.id, b.id AS bid FROM a JOIN b ON b.aid = a.id WHERE a.g = {} AND a.v IN (1, 2)"
+    planned = plan(sql.format(0), list(TABLES))
+    rows = {n: (n, n % 10, "", n % 3) for n in range(count)}
+    whole = {"a": [batch_of(A, list(rows.values()))], "b": [batch_of(B, [])], "c": [batch_of(C, [])]}
+    flow.activate(planned.template, whole)
+    rng, here = random.Random(run_rows_min), set[int]()
+    for tx in range(1, 120):
+        group, id = rng.randrange(10), rng.randrange(count)
+        if group in here:
+            flow.unsubscribe(group + 1, 2 * tx)
+        else:
+            flow.subscribe(replace(planned.instance, id=group + 1, values=(group, (1, 2))), 2 * tx)
+        here ^= {group}
+        new = (id, rng.randrange(10), "", rng.randrange(3))
+        if new != rows[id]:
+            change = Transaction(0, (Change("a", rows[id], new),))
+            flow.step({"a": [delta_of(A, [(2 * tx + 1, change)])]})
+            rows[id] = new
+        assert _referred(flow) == sum(row[1] in here and row[3] in (1, 2) for row in rows.values())
+
+
+def test_a_change_beside_a_demand_reads_what_is_asked_for_alone() -> None:
+    """Ten thousand rows of `a` have the key that a row of `b` is joined by; ten of them are asked for."""
+    flow, count = defined(Limits()), 10_000
+    planned = plan("SELECT a.id, b.id AS bid FROM a JOIN b ON b.g = a.v WHERE a.g = 7", list(TABLES))
+    rows = {
+        "a": [batch_of(A, [(n, n % 1000, "", 1) for n in range(count)])],
+        "b": [batch_of(B, [])],
+        "c": [batch_of(C, [])],
+    }
+    flow.activate(planned.template, rows)
+    flow.subscribe(planned.instance, 1)
+    before = flow.counters.gathered
+    flow.step({"b": [delta_of(B, [(2, Transaction(0, (Change("b", None, (1, 1, 1, "")),)))])]})
+    assert sum(batch.num_rows for batch in flow.take().edits.values()) == 10
+    assert flow.counters.gathered - before == 10
+
+
+def test_a_first_result_reads_each_row_that_it_is_made_of_once() -> None:
+    flow, count = defined(Limits()), 10_000
+    planned = plan("SELECT a.id, b.id AS bid FROM a JOIN b ON b.aid = a.id WHERE a.g = 7", list(TABLES))
+    rows = {
+        "a": [batch_of(A, [(n, n % 1000, "", 1) for n in range(count)])],
+        "b": [batch_of(B, [(n, n, 0, "") for n in range(count)])],
+        "c": [batch_of(C, [])],
+    }
+    flow.activate(planned.template, rows)
+    before = flow.counters.gathered
+    flow.subscribe(planned.instance, 1)
+    assert sum(batch.num_rows for batch in flow.take().edits.values()) == 10
+    assert flow.counters.gathered - before == 2 * 10, "ten of `a` and ten of `b`"
+    flow.subscribe(replace(planned.instance, id=2), 2)
+    assert flow.counters.gathered - before == 3 * 10, "the second asks for what is here"
+
+
+def test_who_asks_for_null_gets_nothing_of_the_rows_that_came_along() -> None:
+    flow = defined(Limits())
+    groups = "SELECT a.g, max(b.g) AS m FROM a JOIN b ON b.aid = a.id GROUP BY a.g"
+    planned = plan(f"SELECT * FROM ({groups}) AS z WHERE g = 7 AND m = 1", list(TABLES))
+    rows = {
+        "a": [batch_of(A, [(1, 7, "", 1)])],
+        "b": [batch_of(B, [(1, 1, None, "")])],
+        "c": [batch_of(C, [])],
+    }
+    flow.activate(planned.template, rows)
+    flow.subscribe(replace(planned.instance, values=(7, None)), 1)
+    assert sum(batch.num_rows for batch in flow.take().edits.values()) == 0
+
+
+def _referred(flow: Dataflow) -> int:
+    """Rows that the sides of joins find by an index of those that are asked for."""
+    stores = flow._state.stores.values()
+    indexes = ((store, key, index) for store in stores for key, index in store.indexes.items())
+    most = max((len(key.asked) for _, key, _ in indexes), default=0)
+    return sum(
+        len(index.places.living(store.heap.live))
+        for store in stores
+        for key, index in store.indexes.items()
+        if key.asked and len(key.asked) == most
+    )
 
 
 def _held(flow: Dataflow) -> int:

@@ -198,3 +198,17 @@ def test_an_estimate_is_written_down_for_each_join() -> None:
     (cluster,) = clusters_of(relation_of(CHAIN))
     cardinality = Cardinality(cluster, [profiler({})(each) for each in cluster.inputs])
     assert len(as_order(cardinality, cluster.written).rows) == 3
+
+
+def test_small_tables_of_which_only_the_rows_are_known_are_not_expected_to_multiply() -> None:
+    chain = " AND ".join(f"t{n}.x = t{n + 1}.y" for n in range(9))
+    sql = f"SELECT t0.id AS i FROM {', '.join(table.name for table in TABLES)} WHERE {chain}"
+    relation = relation_of(sql)
+    order = chosen(relation, profiler({table.name: TableStatistics(10) for table in TABLES}))
+    assert set(estimates(relation, order).values()) == {10}
+
+
+def test_a_large_table_of_which_only_the_rows_are_known_has_ten_rows_for_a_value() -> None:
+    relation = relation_of("SELECT t0.id AS i FROM t0, t1, t2 WHERE t0.x = t1.y AND t1.x = t2.y")
+    order = chosen(relation, profiler(rows(t0=100_000, t1=10, t2=10)))
+    assert max(estimates(relation, order).values()) == 100

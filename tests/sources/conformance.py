@@ -273,6 +273,15 @@ def test_a_source_knows_about_how_many_rows_there_are(database: SampleDatabase) 
         source.rows_about("nowhere")
 
 
+def test_tables_can_be_captured_together(database: SampleDatabase) -> None:
+    source = _shop(database)
+    database.run("CREATE TABLE u (id INTEGER PRIMARY KEY, b TEXT)")
+    assert [table.name for table in source.capture_all(["t", "u"])] == ["t", "u"]
+    assert source.capture_all(["u", "t"]) == [source.capture("u"), source.capture("t")]
+    with pytest.raises(SourceError, match="nowhere"):
+        source.capture_all(["u", "nowhere"])
+
+
 def test_a_source_knows_how_many_different_values_a_column_has(database: SampleDatabase) -> None:
     source = _shop(database)
     assert source.statistics(["t"]).keys() <= {"t"}

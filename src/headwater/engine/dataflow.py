@@ -122,8 +122,8 @@ class Dataflow:
 
     def subscribe(self, instance: Instance, tx: int) -> bool:
         """Hydrates from the arrangement; the result is in the next take. False: it belongs to another partition."""
-        demand.arrive(self._state, instance, tx)
-        subscribed = subscriptions.subscribe(self._state, instance, tx)
+        came = demand.arrive(self._state, instance, tx)
+        subscribed = subscriptions.subscribe(self._state, instance, tx, came)
         demand.depart(self._state, tx)
         return subscribed
 

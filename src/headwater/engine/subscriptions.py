@@ -12,6 +12,7 @@ from headwater.engine.ranges.ranges import wanted
 from headwater.engine.ranking.rank import LimitRange, Ranked
 from headwater.engine.ranking.sort_keys import PackedSortKeys
 from headwater.engine.rows.arrays import Int64s
+from headwater.engine.state.table.arrangement import Gathered
 from headwater.engine.windows.empty_groups import bucket
 from headwater.engine.windows.instance_index import encode_instance
 from headwater.engine.windows.shown_hashes import ShownHashes
@@ -25,33 +26,43 @@ from headwater.plan.template import Instance
 Listed = tuple[Uint64s, Int64s, pa.RecordBatch]  # the rows of a result: identity, and place in a pool
 
 
-def subscribe(state: DataflowState, instance: Instance, tx: int) -> bool:
-    """Hydrates from the arrangement; the result is in the next take. False: it belongs to another partition."""
+def subscribe(state: DataflowState, instance: Instance, tx: int, came: Gathered | None = None) -> bool:
+    """Hydrates from the arrangement, or of the rows that `came` with it; the result is in the next take. False: it
+    belongs to another partition."""
     active = state.active[instance.template]
     if instance.id in state.windows:
         snapshot(state, instance.id)
         return True
     if not state.belongs(active.template, instance):
         return False
-    emit_result(state, active, open_window(state, active, instance, tx))
+    emit_result(state, active, open_window(state, active, instance, tx, came=came), came)
     return True
 
 
-def open_window(state: DataflowState, active: ActiveTemplate, instance: Instance, seq: int, prev: int = 0) -> Window:
+def open_window(
+    state: DataflowState,
+    active: ActiveTemplate,
+    instance: Instance,
+    seq: int,
+    prev: int = 0,
+    came: Gathered | None = None,
+) -> Window:
     template, table = active.template, state.schemas[active.template.table].table
     more = wanted(template, instance, table) if template.selectors else None
     group = active.instances.group(template.id, encode_instance(template, instance, table), more)
     if active.program.ordered and group.ranked is None:
-        hydrate(state, active, group)
+        hydrate(state, active, group, came)
     end = (1 << 62) if instance.limit is None else instance.offset + instance.limit
     window = active.instances.open(instance, group, LimitRange(instance.offset, end), seq, prev)
     state.windows[instance.id] = window
     return window
 
 
-def hydrate(state: DataflowState, active: ActiveTemplate, group: WindowGroup) -> tuple[Uint64s, Projection]:
-    """Reads a group's rows; sets what the group remembers of them."""
-    gathered = bucket(state.arrangement(active.template), active.template, group)
+def hydrate(
+    state: DataflowState, active: ActiveTemplate, group: WindowGroup, came: Gathered | None = None
+) -> tuple[Uint64s, Projection]:
+    """Reads a group's rows, unless all of them came just now; sets what the group remembers of them."""
+    gathered = bucket(state.arrangement(active.template), active.template, group, came)
     ranks = active.program.ordered and group.ranked is None
     see = active.program.see
     seen = see(gathered.rows, gathered.id, to_sort=ranks) if len(gathered.id) else active.program.nothing
@@ -91,14 +102,14 @@ def snapshot(state: DataflowState, instance_id: int) -> None:
         emit_result(state, state.active_of(window), window)
 
 
-def emit_result(state: DataflowState, active: ActiveTemplate, window: Window) -> None:
+def emit_result(state: DataflowState, active: ActiveTemplate, window: Window, came: Gathered | None = None) -> None:
     """A result; or an error or a close, where the window has no result."""
     outbox = state.outbox
     entry = Entry(window.instance.id, window.seq, window.prev, "result", active.template.id)
     if (entry.instance, entry.tx) in outbox.whole:
         return
     outbox.whole.add((entry.instance, entry.tx))
-    hydrated = None if active.program.ordered else hydrate(state, active, window.group)
+    hydrated = None if active.program.ordered else hydrate(state, active, window.group, came)
     if window.group.failed:
         outbox.index.append(entry._replace(kind="error", reason=window.group.error))
     elif (excess := outgrown(window, state.limits)) is not None:

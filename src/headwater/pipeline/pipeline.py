@@ -336,8 +336,7 @@ class Pipeline:
 
     def _watch(self, query: Requeried) -> None:
         """The tables it reads are captured, so that we hear when to ask again."""
-        for table in sorted(query.mask):
-            self._tables.captured(table)
+        self._tables.captured(query.mask)
         self._catalog.templates[query.template] = Known(query.template, frozenset(query.mask), query.names)
         self._save()
 

@@ -36,6 +36,26 @@ def test_positions_follow_commits(source: SqliteSource, db: sqlite3.Connection) 
     assert source.position() == 9
 
 
+@pytest.mark.parametrize(("rows_max", "count"), [(1000, 1), (0, 2)])
+def test_tables_that_are_captured_together_cost_one_commit_or_two_where_there_are_large_ones(
+    source: SqliteSource, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, rows_max: int, count: int
+) -> None:
+    monkeypatch.setattr("headwater.sources.sqlite.column_types.SETTLED_ROWS_MAX", rows_max)
+    for name in "tuv":
+        db.execute(f"CREATE TABLE {name}(a)")
+        db.execute(f"INSERT INTO {name} VALUES (1)")
+
+    statements = list[str]()
+    source._writer.set_trace_callback(statements.append)
+    found = source.capture_all(["t", "u", "v"])
+    assert [(table.name, table.columns[0].type) for table in found] == [(name, Type.INTEGER) for name in "tuv"]
+    assert statements.count("COMMIT") == count
+    assert source.capture("u") == found[1]
+    db.execute("INSERT INTO v VALUES (2)")
+    [item] = source.changes(0, 5)
+    assert isinstance(item, Transaction) and item.changes == (Change("v", None, (2,)),)
+
+
 def test_a_change_is_as_old_as_its_commit(source: SqliteSource, db: sqlite3.Connection, path: Path) -> None:
     """Its age was counted from when we had logged it."""
     db.execute("CREATE TABLE t(a)")
@@ -250,6 +270,7 @@ def test_others_are_followed_while_the_types_of_a_large_table_are_found(
         assert release.wait(120)
         return found
 
+    monkeypatch.setattr("headwater.sources.sqlite.column_types.SETTLED_ROWS_MAX", -1)
     monkeypatch.setattr("headwater.sources.sqlite.base.find_types", held)
     capturing_ = threading.Thread(target=source.capture, args=("large",))
     capturing_.start()

@@ -1,13 +1,11 @@
 """demand: of the rows of its input, those whose key some subscriber asks for.
 
 All rows of the input are found by that key: in the store of the table, or in a bag. Those that were not asked for come
-out when the first subscriber asks, and go when the last one leaves. It compares hashes alone: a row that came by a hash
-in common is asked for by nobody.
+out when the first subscriber asks, and go when the last one leaves. It compares hashes alone (`DemandedKeys`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +18,11 @@ from headwater.engine.rows.work import Work
 from headwater.engine.state.bag import Bag
 from headwater.engine.state.persistence import State
 from headwater.engine.state.shared_contents import contents
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.scan_index import ScanIndex, ScanIndexes
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
-from headwater.model.size import SMALL
 from headwater.model.value import Row, to_array
 from headwater.sql.ir.relation import Demand
 
@@ -46,8 +44,10 @@ class DemandOperator:
         self._types = [table.columns[place].type for place in self._places]
         self._collations = demand.collations
         self._held = self._holder(demand, work, scans)
-        self._wanted: Counter[int] = Counter()
-        self._sorted: Uint64s | None = None
+        held = self._held if isinstance(self._held, ScanIndex) else None
+        self._asked = DemandedKeys(() if held is None else held.key.columns, self._collations)
+        if scans is not None and held is not None:
+            scans.note(demand, self._asked, held)
 
     def _holder(self, demand: Demand, work: Work, scans: ScanIndexes | None) -> Bag | ScanIndex:
         """Of the rows of the input by the asked columns."""
@@ -66,16 +66,7 @@ class DemandOperator:
             valid: Bools = np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
             batch, hash = batch.filter(valid), hash[valid]
         self._held.absorb(hash, batch)
-        return batch.filter(self._asked(hash)) if self._wanted else nothing(self.table)
-
-    def _asked(self, hash: Uint64s) -> Bools:
-        if len(hash) <= SMALL.grouped_rows:
-            return np.array([each in self._wanted for each in hash.tolist()], np.bool_)
-        if self._sorted is None:
-            self._sorted = np.sort(np.fromiter(self._wanted, np.uint64, len(self._wanted)))
-        place = np.minimum(np.searchsorted(self._sorted, hash), len(self._sorted) - 1)
-        asked: Bools = self._sorted[place] == hash
-        return asked
+        return batch.filter(self._asked.among(hash)) if self._asked.counts else nothing(self.table)
 
     def demanded(self, change: DemandChange) -> Batch:
         """The rows that come or go with a subscriber: those that no other asks for."""
@@ -88,17 +79,8 @@ class DemandOperator:
 
     def count(self, change: DemandChange) -> list[int]:
         """Notes who asks; the hashes that were asked for by nobody before, or are by nobody now."""
-        turned = []
-        for hash in dict.fromkeys(self._hashes(list(self._keys(change.values))).tolist()):
-            before = self._wanted[hash]
-            self._wanted[hash] = after = before + change.diff
-            if not after:
-                del self._wanted[hash]
-            if not before or not after:
-                turned.append(hash)
-        if turned:
-            self._sorted = None
-        return turned
+        hashes = self._hashes(list(self._keys(change.values))).tolist()
+        return self._asked.count(dict.fromkeys(hashes), change.diff)
 
     def _keys(self, values: Row) -> Iterator[Row]:
         """What a subscriber asks for here: one key, or one for each value of its list."""

@@ -129,13 +129,20 @@ class Derived:
 
     def demand(self, change: DemandChange) -> Delta | None:
         """A subscriber comes or leaves: the rows that come with it, or go."""
-        return self._stepped(StepInput({}, change), {})
+        delta = self._stepped(StepInput({}, change), {})
+        self._turn(change)
+        return delta
 
     def recall(self, change: DemandChange) -> None:
         """A subscriber whose rows were restored with the others."""
         for operator in self._tree.operators():
             if isinstance(operator, DemandOperator):
                 operator.count(change)
+        self._turn(change)
+
+    def _turn(self, change: DemandChange) -> None:
+        for scan in self.scans():
+            scan.turn(change.diff)
 
     def _stepped(self, given: StepInput, renames: Renames) -> Delta | None:
         self._counters.budget = Budget.of(self._limits)

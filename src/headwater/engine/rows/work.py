@@ -10,7 +10,7 @@ from headwater.model.budget import Budget
 @dataclass(slots=True)
 class Work:
     """`gathered`: rows read from arrangements. `emitted`: edits. `rewritten`: rows copied by merges of runs.
-    `reindexed`: entries of indexes copied by merges, each a hash and a place.
+    `reindexed`: entries of indexes copied by merges, or that came and went with demand, each a hash and a place.
     `paired`: pairs of a changed row and a group that may want it, by a list or a bound. `saved`: windows written down
     because they changed. `budget` is what the relation that is being stepped may still use."""
 

@@ -44,9 +44,9 @@ def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.Recor
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def bucket(arrangement: Arrangement, template: Template, group: WindowGroup) -> Gathered:
-    """The rows of a group of subscriptions; over nothing, the row of nothing."""
-    gathered = arrangement.bucket(group.bucket)
+def bucket(arrangement: Arrangement, template: Template, group: WindowGroup, came: Gathered | None = None) -> Gathered:
+    """The rows of a group of subscriptions, read unless all `came` just now; over nothing, the row of nothing."""
+    gathered = arrangement.bucket(group.bucket) if came is None else came
     if group.wanted is not None:
         return _chosen(gathered, group.wanted.mask(gathered.rows, arrangement.table))
     if template.empty is None or len(gathered.id):

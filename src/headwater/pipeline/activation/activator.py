@@ -78,7 +78,7 @@ class Activator:
         logs it."""
         template = planned.template
         by_key = self.held_by_key(template)
-        tables = [self.tables.captured(table, by_key=by_key) for table in sorted(template.tables)]
+        tables = [self.tables.captured_by_key(template.table)] if by_key else self.tables.captured(template.tables)
         self.source.prepare(effective_sql(template, planned.instance))
         if by_key:
             held = tuple(Hydration(table, by_key=True) for table in tables)
@@ -112,15 +112,15 @@ class Activator:
             built = self.offload.built(activate, self._partitions(template), self.log.next_offset, pairs)
             activate = msgspec.structs.replace(activate, built=built)
         tables = dict(self.catalog.tables)
-        fits = still_fits(template, tables)  # which takes a while for a long text: not under the lock
-        if fits:
-            compile_ahead(template_from_sql(template.sql, tables), tables)
+        bound = still_fitting(template, tables)  # which takes a while for a long text: not under the lock
+        if bound is not None:
+            compile_ahead(bound, tables)
         with self.capture.lock:
             if any(self.catalog.tables.get(name) != tables.get(name) for name in template.tables):
-                fits = still_fits(template, self.catalog.tables)
+                bound = still_fitting(template, self.catalog.tables)
             by_key = any(one.by_key for one in activate.tables)
             is_gone = activate.position is None and not by_key and not self._is_here(template)
-            if not fits or is_gone or by_key == self.catalog.by_key.isdisjoint(template.tables):
+            if bound is None or is_gone or by_key == self.catalog.by_key.isdisjoint(template.tables):
                 raise Outdated(
                     f"columns changed while the rows were read: {', '.join(sorted(template.tables))}",
                     hint="subscribe again",
@@ -210,9 +210,10 @@ def _pairs_at_most(template: Template, activate: Activate) -> int:
     return pairs_at_most(physical, {one.table.name: one.rows for one in activate.tables})
 
 
-def still_fits(template: Template, tables: Mapping[str, Table]) -> bool:
-    """Whether its query comes to the same template with the tables as they are now."""
+def still_fitting(template: Template, tables: Mapping[str, Table]) -> Template | None:
+    """The template with the tables as they are now; None where its query no longer comes to the same."""
     try:
-        return template_from_sql(template.sql, dict(tables)).id == template.id
+        bound = template_from_sql(template.sql, dict(tables))
     except SqlError:
-        return False
+        return None
+    return bound if bound.id == template.id else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 
 from headwater.model.errors import SourceError
 from headwater.model.schema import Table
@@ -37,12 +38,25 @@ class CapturedTables:
         self._fetched = fetched
         self._turns = KeyedLock()
 
-    def captured(self, name: str, *, by_key: bool = False) -> Table:
-        """Where it was held by key until now, and all of its rows are needed, what reads it begins anew."""
+    def captured_by_key(self, name: str) -> Table:
         with self._turns.of(name):
-            if name in self._catalog.by_key and not by_key:
+            if name not in self._catalog.tables:
+                self._register([self._source.capture(name, by_key=True)], by_key=True)
+            return self._catalog.tables[name]
+
+    def captured(self, names: Iterable[str]) -> list[Table]:
+        """Where one was held by key until now, what reads it begins anew: all of its rows are needed. New ones are
+        captured together."""
+        wanted = sorted(names)
+        with ExitStack() as turns:
+            for name in wanted:  # in one order, whoever wants them
+                turns.enter_context(self._turns.of(name))
+            for name in self._catalog.by_key.intersection(wanted):
                 self._make_whole(name)
-            return self._catalog.tables.get(name) or self._newly_captured(name, by_key)
+            new = [name for name in wanted if name not in self._catalog.tables]
+            if new:
+                self._register(self._source.capture_all(new), by_key=False)
+            return [self._catalog.tables[name] for name in wanted]
 
     def _make_whole(self, name: str) -> None:
         with self._lock:
@@ -50,16 +64,15 @@ class CapturedTables:
             reason = f"a query needs all rows of table {name}, of which only some were held"
             self._end(Schema(name, None, reason, lost=True))
 
-    def _newly_captured(self, name: str, by_key: bool) -> Table:
-        table = self._source.capture(name, by_key=by_key)
+    def _register(self, tables: Sequence[Table], *, by_key: bool) -> None:
         with self._lock:
-            self._catalog.tables[name] = table
-            if by_key:
-                self._catalog.by_key.add(name)
-            self._on_new()
-            self._log.append(CaptureRecord(table))
+            for table in tables:
+                self._catalog.tables[table.name] = table
+                if by_key:
+                    self._catalog.by_key.add(table.name)
+                self._on_new()
+                self._log.append(CaptureRecord(table))
         self._save()
-        return table
 
     def recapture(self) -> None:
         """All of them, after a start. One that went away while we were down ends as if it had gone before our eyes."""

@@ -6,7 +6,6 @@ A batch may carry a `diff` column: −1 removes a row of an earlier batch. This 
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ import pyarrow as pa
 from headwater.engine.rows.conform import conform
 from headwater.fs.atomic_write import digest_of_file
 from headwater.fs.permissions import open_to_write
-from headwater.fs.sync import sync_now
+from headwater.fs.sync import sync
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import Corrupt
@@ -69,9 +68,8 @@ def _write(path: Path, snapshot: Snapshot, progress: Progress, bytes_max: int) -
                     return None
                 rows += batch.num_rows
                 progress(snapshot.table.name, rows)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_now(path.parent)
+    sync(path)
+    sync(path.parent)
     return rows
 
 

@@ -22,7 +22,7 @@ import msgspec
 
 from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.fs.permissions import make_directory
-from headwater.fs.sync import sync_now
+from headwater.fs.sync import pending_syncs, sync_now
 from headwater.model.errors import Corrupt, HeadwaterError, LimitExceeded
 from headwater.model.limits import Limits
 from headwater.pipeline.activation import build_worker, read_worker
@@ -63,12 +63,14 @@ class Offload:
         source."""
         directory, address = self._layout.hydration, source.address
         few = sys.maxsize if address is None else self._limits.build_bytes_min
-        found = {
-            table: hydrate_few(source, table, directory, since, progress, few)
-            if (source.rows_about(table) or 0) * _ROW_BYTES <= few
-            else None
-            for table in tables
-        }
+        with pending_syncs() as written:
+            found = {
+                table: hydrate_few(source, table, directory, since, progress, few)
+                if (source.rows_about(table) or 0) * _ROW_BYTES <= few
+                else None
+                for table in tables
+            }
+        written.wait()
         large = tuple(table for table, hydration in found.items() if hydration is None)
         if large and address is not None:
             found.update(self._read(read_worker.ReadOrder(address, large, since), progress))

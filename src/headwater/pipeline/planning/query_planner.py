@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Table
-from headwater.pipeline.activation.activator import Outdated, still_fits
+from headwater.pipeline.activation.activator import Outdated, still_fitting
 from headwater.pipeline.capture import Capture
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.planning.current_strategies import CurrentStrategies
@@ -95,7 +95,8 @@ class QueryPlanner:
         """The same plan where it fits the tables we capture now, else a new one from the query's text."""
         template = planned.template
         if planned.strategy not in ASKED and (
-            not template.tables <= self._catalog.tables.keys() or still_fits(template, self._catalog.tables)
+            not template.tables <= self._catalog.tables.keys()
+            or still_fitting(template, self._catalog.tables) is not None
         ):
             return planned
         return self.plan(planned.text, planned.given)

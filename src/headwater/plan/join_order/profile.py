@@ -30,7 +30,7 @@ from headwater.sql.ir.relation import (
 )
 
 _ROWS = 1000.0  # of a table of which nothing is known
-_FAN_OUT = 10.0  # rows of a value in a column of which nothing is known
+_DISTINCT, _FAN_OUT = 200.0, 10.0  # different values of a column of which nothing is known, and rows of each
 _RANGE, _BETWEEN, _EQUAL, _OTHER, _SEMI = 1 / 3, 1 / 9, 1 / 10, 1 / 4, 1 / 2
 
 
@@ -41,11 +41,17 @@ class Profile:
 
     def column(self, name: str) -> ColumnStatistics:
         known = self.columns.get(name)
-        return ColumnStatistics(max(self.rows / _FAN_OUT, 1.0)) if known is None else known
+        return ColumnStatistics(_assumed_distinct(self.rows)) if known is None else known
 
     def filtered(self, share: float) -> Profile:
         """So many of the rows, whichever."""
         return Profile(self.rows * share, self.columns)
+
+
+def _assumed_distinct(rows: float) -> float:
+    """As PostgreSQL has it: 200, or as many as there are rows where these are fewer. Of very many rows a tenth: columns
+    by which large tables are joined mostly refer to others."""
+    return max(min(rows, _DISTINCT), rows / _FAN_OUT, 1.0)
 
 
 Profiler = Callable[[Relation], Profile]

@@ -114,6 +114,9 @@ class PostgresSource(StatementTransactions):
             found = known.table if known is not None else self._followed(shape, row_cache, stream, by_key)
         return found
 
+    def capture_all(self, tables: Sequence[str]) -> list[Table]:
+        return [self.capture(table) for table in tables]
+
     def _begun(self, table: str, by_key: bool) -> tuple[PostgresTable, RowCache, Stream]:
         """What is said of the table waits from here on, unless it is captured already. What is captured by key is
         captured anew where all rows are asked for."""

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from headwater.model.errors import SourceError, SqlError
 from headwater.model.key_demand import Demands, KeyDemand
-from headwater.model.schema import Column, Table
-from headwater.model.value import pack_any, to_array
+from headwater.model.schema import Table
+from headwater.model.value import to_array
 from headwater.plan.join_order.statistics import Statistics
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import (
@@ -38,12 +38,13 @@ from headwater.sources.sqlite.captures import (
     TableCapture,
     active_capture,
     begin_capture,
+    declared_table,
     end_capture,
     read_captures,
     replace_types,
 )
 from headwater.sources.sqlite.change_table import note_redefined, remove_all
-from headwater.sources.sqlite.column_types import find_types, mixed_columns, prune
+from headwater.sources.sqlite.column_types import find_types, has_few_rows, mixed_columns, prune
 from headwater.sources.sqlite.log_decoder import LogDecoder, text_or_garbled
 from headwater.sources.sqlite.questions.authorizer import Relations
 from headwater.sources.sqlite.questions.log_position import is_installed, log_position
@@ -51,10 +52,7 @@ from headwater.sources.sqlite.questions.question import answer, compile_only, de
 from headwater.sources.sqlite.questions.replies import answer_of, reads_of
 from headwater.sources.sqlite.questions.statistics import table_statistics
 from headwater.sources.sqlite.schema import (
-    SqliteTable,
     capturable,
-    declared_type,
-    default_of,
     estimate_rows,
     quoted,
     read_shape,
@@ -124,13 +122,19 @@ class SqliteBase(StatementTransactions):
 
     def capture(self, table: str, *, by_key: bool = False) -> Table:
         """All changes of it are reported, by key too: triggers log rows whole."""
+        return self.capture_all([table])[0]
+
+    def capture_all(self, tables: Sequence[str]) -> list[Table]:
+        """In one write transaction for the triggers of all, and one for the types of large ones: each waits for the
+        disk."""
         with self._settling:
-            capture = self._begun(table)
-            if capture.since is None:
-                self._settle(capture)
+            begun = self._begun(tables)
+            self._settle([capture for capture in begun if capture.since is None])
+            self._stale = True
             with self._reading() as db:
-                found = read_captures(db)[capture.id]
-                return found.table(mixed_columns(db, found, log_position(db)))
+                known, position = read_captures(db), log_position(db)
+                found = [known[capture.id] for capture in begun]
+                return [capture.table(mixed_columns(db, capture, position)) for capture in found]
 
     def fetch(self, table: str, demand: KeyDemand, condition: str) -> FetchedRows:
         with self.snapshot(table, condition=condition) as read:
@@ -140,19 +144,26 @@ class SqliteBase(StatementTransactions):
     def follow_only(self, table: str, demands: Demands, fetched: Iterable[LoggedFetch] = ()) -> bool:
         return True  # triggers log the changes of every row
 
-    def _begun(self, table: str) -> TableCapture:
+    def _begun(self, tables: Iterable[str]) -> list[TableCapture]:
         with self._capturing, self._writing() as db:
-            name = capturable(db, table).name
+            names = [capturable(db, table).name for table in tables]
             self._follow(db, outdated_captures(db))
-            return active_capture(db, name) or begin_capture(db, name)
+            begun = [active_capture(db, name) or begin_capture(db, name) for name in names]
+            for capture in begun:
+                if capture.since is None and has_few_rows(db, capture.shape):
+                    replace_types(db, capture, *find_types(db, capture))
+            known = read_captures(db)
+            return [known[capture.id] for capture in begun]
 
-    def _settle(self, capture: TableCapture) -> None:
-        """Reads the whole table: the changes of others are followed meanwhile."""
+    def _settle(self, captures: Sequence[TableCapture]) -> None:
+        """Reads the whole tables: the changes of others are followed meanwhile."""
+        if not captures:
+            return
         with self._reading() as db:
-            types, since = find_types(db, capture)
+            found = [(capture, *find_types(db, capture)) for capture in captures]
         with self._capturing, self._writing() as db:
-            replace_types(db, capture, types, since)
-        self._stale = True
+            for each in found:
+                replace_types(db, *each)
 
     def _follow(self, db: sqlite3.Connection, outdated: Iterable[TableCapture]) -> None:
         """Inside a write transaction: brings captures up to date with their tables; notes where views are others."""
@@ -359,22 +370,6 @@ def _interruptible(db: sqlite3.Connection, cancellation: Cancellation) -> Iterat
         raise
     finally:
         db.set_progress_handler(None, 0)
-
-
-def declared_table(shape: SqliteTable) -> Table:
-    """A table that is not captured yet, with the types of its declarations."""
-    columns = tuple(
-        Column(
-            one.name,
-            declared_type(one),
-            one.declared,
-            one.collation,
-            not one.not_null,
-            pack_any(default_of(one)),
-        )
-        for one in shape.fields
-    )
-    return Table(shape.name, columns, tuple(shape.names[place] for place in shape.key))
 
 
 def schema_version(db: sqlite3.Connection) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from headwater.sources.sqlite.schema import (
 )
 from headwater.sources.sqlite.triggers import LOG, NOTE_POSITION
 
+_CAPTURES = f"SELECT id, shape, types, since, over FROM {TABLES}"
 _SCHEMA_IDS = 1024  # of one capture: one more for each column that becomes mixed
 
 
@@ -54,10 +56,27 @@ class TableCapture:
         return Table(self.shape.name, columns, key, self.id * _SCHEMA_IDS + len(mixed))
 
 
+def declared_table(shape: SqliteTable) -> Table:
+    """A table that is not captured yet, with the types of its declarations."""
+    columns = tuple(
+        Column(
+            one.name,
+            declared_type(one),
+            one.declared,
+            one.collation,
+            not one.not_null,
+            pack_any(default_of(one)),
+        )
+        for one in shape.fields
+    )
+    return Table(shape.name, columns, tuple(shape.names[place] for place in shape.key))
+
+
 def read_captures(db: sqlite3.Connection) -> dict[int, TableCapture]:
-    if not is_installed(db):
-        return {}
-    rows = db.execute(f"SELECT id, shape, types, since, over FROM {TABLES}")
+    return {} if not is_installed(db) else _read(db.execute(_CAPTURES))
+
+
+def _read(rows: Iterable[tuple[Any, ...]]) -> dict[int, TableCapture]:
     return {
         id: TableCapture(id, _shape(json.loads(shape)), tuple(map(Type, json.loads(types))), since, bool(over))
         for id, shape, types, since, over in rows
@@ -66,8 +85,9 @@ def read_captures(db: sqlite3.Connection) -> dict[int, TableCapture]:
 
 def active_capture(db: sqlite3.Connection, name: str) -> TableCapture | None:
     """The capture of a table that is not over."""
-    found = (capture for capture in read_captures(db).values() if capture.shape.name == name and not capture.over)
-    return next(found, None)
+    if not is_installed(db):
+        return None
+    return next(iter(_read(db.execute(f"{_CAPTURES} WHERE name = ? AND NOT over", (name,))).values()), None)
 
 
 def _shape(raw: dict[str, Any]) -> SqliteTable:

@@ -12,10 +12,11 @@ from headwater.model.value import Type
 from headwater.sources.sqlite.captures import TableCapture, read_captures
 from headwater.sources.sqlite.change_table import MIXED
 from headwater.sources.sqlite.questions.log_position import log_position
-from headwater.sources.sqlite.schema import SqliteColumn, SqliteTable, declared_type, quoted
+from headwater.sources.sqlite.schema import SqliteColumn, SqliteTable, declared_type, estimate_rows, quoted
 from headwater.sources.sqlite.triggers import LOG
 
 _SCAN_COLUMNS = 100
+SETTLED_ROWS_MAX = 1000  # of a table whose types are found while writers wait
 
 
 def find_types(db: sqlite3.Connection, capture: TableCapture) -> tuple[tuple[Type, ...], int]:
@@ -29,6 +30,12 @@ def find_types(db: sqlite3.Connection, capture: TableCapture) -> tuple[tuple[Typ
         for field, one, other in zip(fields, logged, stored, strict=True)
     )
     return types, upto
+
+
+def has_few_rows(db: sqlite3.Connection, shape: SqliteTable) -> bool:
+    """Whether its types are found so soon that writers may wait meanwhile."""
+    rows = estimate_rows(db, shape)
+    return rows is not None and rows <= SETTLED_ROWS_MAX
 
 
 def mixed_columns(db: sqlite3.Connection, capture: TableCapture, upto: int) -> frozenset[int]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from headwater.engine.operators.derived import Derived
+from headwater.engine.operators.join import pair_bound
+from headwater.engine.operators.join.condition import Equation
 from headwater.engine.operators.join.pair_bound import pairs_at_most, rows_at_most
 from headwater.engine.rows.work import Work
 from headwater.model.budget import Budget
 from headwater.model.errors import OverBudget
 from headwater.model.limits import DEFAULT
-from headwater.sql.ir.relation import Join, Scan
+from headwater.model.value import Type
+from headwater.sql.ir.expr import Call, ColumnRef
+from headwater.sql.ir.relation import Exists, Join, Mark, Relation, RelColumn, Scan
 from tests.engine.operators.alone import LEFT, RIGHT, L, R
 from tests.engine.operators.join.test_join import SAME_KEY
 from tests.engine.operators.test_compile import story
@@ -44,6 +48,24 @@ def test_a_join_on_a_key_meets_each_row_once_and_any_other_all_with_all() -> Non
     assert pairs_at_most(Join("inner", left, right, None), rows) == 300_000
     assert rows_at_most(Join("full", left, right, SAME_KEY), rows) == 1000 + 1000 + 300
     assert pairs_at_most(Join("inner", L, R, None), {L.table: 10**6, R.table: 10**6}) == 10**12
+
+
+def test_what_is_known_of_a_relation_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joins upon joins: each asks for the rows and the keys of all beneath it."""
+    relation: Relation = Scan("t0", ("a",), (RelColumn("c0", Type.INTEGER),), ("c0",))
+    for n in range(1, 20):
+        right = Scan(f"t{n}", ("a",), (RelColumn(f"c{n}", Type.INTEGER),), (f"c{n}",))
+        on = Call("=", (ColumnRef("c0", Type.INTEGER), ColumnRef(f"c{n}", Type.INTEGER)), Type.INTEGER)
+        relation = Join("inner", relation, right, on)
+    asked, equations = list[Join | Exists | Mark](), pair_bound._equations
+
+    def counted(join: Join | Exists | Mark) -> list[Equation]:
+        asked.append(join)
+        return equations(join)
+
+    monkeypatch.setattr(pair_bound, "_equations", counted)
+    assert pairs_at_most(relation, {f"t{n}": 10 for n in range(20)}) == 19 * 10
+    assert len(asked) <= 2 * 19
 
 
 def test_a_budget_is_charged_before_anything_is_made() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.engine.rows.arrays import Bools
 from headwater.engine.rows.hashes import NULL_KEY, key_hash
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.place_index import PlaceIndex
 from headwater.model.encoding.keys import Uint64s, encode_columns, hash_all, hash_columns
 from headwater.model.schema import Table
@@ -24,12 +25,14 @@ IndexKind = Literal["values", "join", "null aware"]
 class IndexKey:
     """Columns, and by which collation each is compared. `kind`: found by the encoded values that instances have; or as
     joins find rows, whatever the types of the other side, where a NULL in a column that is not `null_safe` matches
-    nothing, or, `null aware`, has a hash of its own."""
+    nothing, or, `null aware`, has a hash of its own. `asked`: only rows that all of these ask for; such an index
+    is not saved, and follows the demand (`demanded_index.py`)."""
 
     columns: tuple[str, ...]
     collations: tuple[str, ...]
     kind: IndexKind = "values"
     null_safe: tuple[bool, ...] = ()
+    asked: tuple[DemandedKeys, ...] = ()
 
     @classmethod
     def of(cls, table: Table, columns: tuple[str, ...]) -> IndexKey:
@@ -76,7 +79,11 @@ class KeyIndex:
 
     def keyed(self, rows: pa.RecordBatch) -> Bools | None:
         """Which rows can be found; None for all."""
-        return None if self.key.kind == "null aware" else self._valid(rows)
+        found = None if self.key.kind == "null aware" else self._valid(rows)
+        for each in self.key.asked:
+            asked = each.of_rows(rows, self.table)
+            found = asked if found is None else found & asked
+        return found
 
     def _valid(self, rows: pa.RecordBatch) -> Bools | None:
         """Which rows have no NULL in their key; None where all do."""

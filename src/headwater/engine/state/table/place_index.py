@@ -68,6 +68,23 @@ class PlaceIndex:
         self.settle(live)
         self._push(_run(hash, place), live)
 
+    def remove(self, hash: Uint64s, place: Ints) -> None:
+        """The entries of some rows, as far as they are here."""
+        for each, at in zip(hash.tolist(), place.tolist(), strict=True) if self.recent_rows else ():
+            places = self.recent.get(each, [])
+            if at in places:
+                places.remove(at)
+                self.recent_rows -= 1
+                if not places:
+                    del self.recent[each]
+        self.runs = [left for run in self.runs if len(left := _without(run, hash, place))]
+
+    def living(self, live: Bools) -> Ints:
+        """The places of all rows that are not gone."""
+        found = np.concatenate([self._recent_entries()[1], *(run.place.astype(np.intp) for run in self.runs)])
+        there: Ints = found[live[found]]
+        return there
+
     def settle(self, live: Bools) -> None:
         """The recent entries become a run."""
         if not self.recent_rows:
@@ -158,6 +175,12 @@ class PlaceIndex:
 def _run(hash: Uint64s, place: Ints) -> PlaceRun:
     order = rising(hash)
     return PlaceRun(hash[order], place[order].astype(np.uint32))
+
+
+def _without(run: PlaceRun, hash: Uint64s, place: Ints) -> PlaceRun:
+    query, at = spans(run.hash, hash)
+    gone = at[run.place[at] == place[query]]
+    return PlaceRun(np.delete(run.hash, gone), np.delete(run.place, gone)) if len(gone) else run
 
 
 def _merged(runs: Sequence[PlaceRun], live: Bools) -> PlaceRun:

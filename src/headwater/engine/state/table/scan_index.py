@@ -2,7 +2,8 @@
 own.
 
 The store takes a step's rows at the end of the step. Until then the operator sees it as it was, and what it absorbed
-itself. Rows have the columns that the scan reads. It never writes to the store.
+itself. Rows have the columns that the scan reads. Of a scan that is held back by demand, the index has the rows that
+some subscriber asks for, and follows the demand. It never writes a row to the store.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from headwater.engine.rows.hashes import row_hash
 from headwater.engine.rows.work import Work
 from headwater.engine.state import bag
 from headwater.engine.state.bag import BagMatches, BagRun, GatheredRows
+from headwater.engine.state.table.demanded_index import let_in, let_out
+from headwater.engine.state.table.demanded_keys import DemandedKeys
 from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.state.table.table_store import TableStore
 from headwater.model.encoding.keys import Uint64s
@@ -34,13 +37,15 @@ Stores = Mapping[str, TableStore]
 class ScanIndex:
     """`table` has the columns as the scan names them; `names` are those of the base table, `source`. `stores` is None
     until the rows that the operator began with are in the store. `step` are the updates since the store was last
-    brought up to date, `runs` those of them that were looked up already."""
+    brought up to date, `runs` those of them that were looked up already. `demands` are what the rows are asked for by,
+    each with the index that finds its rows."""
 
     table: Table
     work: Work
     source: str
     names: tuple[str, ...]
     key: IndexKey
+    demands: tuple[tuple[DemandedKeys, IndexKey], ...] = ()
     stores: Stores | None = None
     step: list[tuple[Uint64s, Batch, Ints | None]] = field(default_factory=list)
     runs: list[BagRun] = field(default_factory=list)
@@ -71,6 +76,15 @@ class ScanIndex:
         self.step.clear()
         self.runs.clear()
 
+    def turn(self, diff: int) -> None:
+        """A subscriber came, or left: so did the rows that no other asks for."""
+        if self.demands and self.stores is not None:
+            store = self.stores[self.source]
+            found = [(by, np.array(asked.turned, np.uint64)) for asked, by in self.demands if asked.turned]
+            if found:
+                (let_in if diff > 0 else let_out)(store, self.key, found)
+            self.settle()
+
     def hashes(self, count: int) -> tuple[Uint64s, Ints | None] | None:
         """The key hashes of a step's rows and what sorts them, where these were all of `count` rows, as they came."""
         if self.runs or len(self.step) != 1 or len(self.step[0][1]) != count:
@@ -93,7 +107,7 @@ class ScanIndex:
         found = [bag.everything(self._recent(), count, self.schema, self.work.budget)]
         if self.stores is not None:
             store = self.stores[self.source]
-            places = store.heap.places
+            places = store.indexes[self.key].places.living(store.heap.live) if self.key.asked else store.heap.places
             self.work.budget.charge_pairs(count * len(places))
             query = np.repeat(np.arange(count), len(places))
             found.append(self._gathered(store, query, np.tile(places, count)))
@@ -132,17 +146,30 @@ class ScanIndexes:
 
     tables: Mapping[str, Table]
     made: list[ScanIndex] = field(default_factory=list)
+    _demanded: list[tuple[Demand, DemandedKeys, ScanIndex]] = field(default_factory=list)
+
+    def note(self, demand: Demand, asked: DemandedKeys, held: ScanIndex) -> None:
+        """What comes out of a demand over a scan is in the store too: `held` finds all that goes in."""
+        self._demanded.append((demand, asked, held))
 
     def of(
         self, relation: Relation, table: Table, work: Work, places: Sequence[int], key: IndexKey
     ) -> ScanIndex | None:
-        """None where the input is not the scan of a table with a key, of which each row is in the store once.
-        `places` are those of the key in the scan; `key` gets the names that these columns have in the base table."""
+        """None where the input is not the scan of a table with a key, of which each row is in the store once, or demand
+        over one. `places` are those of the key in the scan; `key` gets their names in the base table."""
+        demands: list[tuple[DemandedKeys, IndexKey]] = []
+        while isinstance(relation, Demand):
+            known = next(((asked, held.key) for each, asked, held in self._demanded if each is relation), None)
+            if known is None:
+                return None
+            demands.insert(0, known)
+            relation = relation.input
         if not isinstance(relation, Scan) or not _fits(relation, self.tables):
             return None
         columns = tuple(relation.names[place] for place in places)
-        index = IndexKey(columns, key.collations, key.kind, key.null_safe)
-        made = ScanIndex(table, work, relation.table, relation.names, index)
+        asked = tuple(asked for asked, _ in demands)
+        index = IndexKey(columns, key.collations, key.kind, key.null_safe, asked)
+        made = ScanIndex(table, work, relation.table, relation.names, index, tuple(demands))
         self.made.append(made)
         return made
 

@@ -50,14 +50,19 @@ def save(store: TableStore, directory: Path) -> StoreFiles:
         sync(directory)
     indexes = [
         (key.columns, key.collations, key.kind, key.null_safe, _names(index.places.runs))
-        for key, index in store.indexes.items()
+        for key, index in _saved(store).items()
     ]
     rows = _names(heap.chunks), _names(heap.deaths)
     return StoreFiles(store.whole, store.shown, store.table.names, *rows, _names(store.identity.runs), indexes)
 
 
+def _saved(store: TableStore) -> dict[IndexKey, KeyIndex]:
+    """All indexes but those of rows that are asked for: these are made anew with their subscribers."""
+    return {key: index for key, index in store.indexes.items() if not key.asked}
+
+
 def _runs(store: TableStore) -> list[_Run]:
-    indexed = [run for index in store.indexes.values() for run in index.places.runs]
+    indexed = [run for index in _saved(store).values() for run in index.places.runs]
     return [*store.heap.chunks, *store.heap.deaths, *store.identity.runs, *indexed]
 
 
@@ -94,7 +99,7 @@ def runs_inside(store: TableStore, directory: Path) -> Iterator[Inside]:
     """Those that are in memory. All of them must have been saved."""
     yield from inside(store.heap.chunks, lambda name: _chunk(directory, name, store.table))
     yield from inside(store.heap.deaths, lambda name: _deaths(directory, name))
-    for index in [store.identity, *(each.places for each in store.indexes.values())]:
+    for index in [store.identity, *(each.places for each in _saved(store).values())]:
         yield from inside(index.runs, lambda name: _place_run(directory, name))
 
 

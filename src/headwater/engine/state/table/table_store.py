@@ -210,6 +210,8 @@ class TableStore:
     def build(self, key: IndexKey) -> KeyIndex:
         """An index of all rows that are here and have no NULL in their key."""
         index = self.indexes[key] = self.new_index(key)
+        if any(not each.counts for each in key.asked):
+            return index  # nobody asks for a row
         rows = self.heap.all()[1]
         self.fill(key, Indexed(index.hash_rows(rows), index.keyed(rows)))
         return index

@@ -22,7 +22,14 @@ def table_statistics(db: sqlite3.Connection, shape: SqliteTable) -> TableStatist
         for index, count, each in noted
         if (column := _first_column(db, index)) is not None
     }
-    return TableStatistics(rows, columns)
+    alone = {column: ColumnStatistics(max(float(rows), 1.0)) for column in _unique_columns(shape)}
+    return TableStatistics(rows, {**columns, **alone})
+
+
+def _unique_columns(shape: SqliteTable) -> list[str]:
+    """Those of which no two rows have the same value."""
+    alone = (key.terms[0].column for key in shape.unique if len(key.terms) == 1 and key.where is None)
+    return [shape.names[place] for place in alone if place is not None]
 
 
 def _noted(db: sqlite3.Connection, table: str) -> list[tuple[str, int, int]]:
