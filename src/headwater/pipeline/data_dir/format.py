@@ -9,7 +9,7 @@ from headwater.fs.atomic_write import digest_of, write_durably
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.data_dir.catalog import read_catalog
 
-FORMAT = 5
+FORMAT = 6
 _NAME = "format"
 _log = logging.getLogger("headwater.pipeline")
 
