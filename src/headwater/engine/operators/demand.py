@@ -77,14 +77,14 @@ class DemandOperator:
         asked: Bools = self._sorted[place] == hash
         return asked
 
-    def demanded(self, change: DemandChange) -> Batch:
-        """The rows that come or go with a subscriber: those that no other asks for."""
-        turned = self.count(change)
+    def demanded(self, changes: Sequence[DemandChange]) -> Batch:
+        """The rows that come or go with subscribers: those that no other asks for. All come at one tx, or all go."""
+        turned = [hash for change in changes for hash in self.count(change)]
         if not turned:
             return nothing(self.table)
         found = self._held.probe(np.array(turned, np.uint64))
-        tx = same(change.tx, len(found))
-        return Batch(found.rows(), found.id, tx, found.weight * change.diff).consolidated()
+        tx = same(changes[0].tx, len(found))
+        return Batch(found.rows(), found.id, tx, found.weight * changes[0].diff).consolidated()
 
     def count(self, change: DemandChange) -> list[int]:
         """Notes who asks; the hashes that were asked for by nobody before, or are by nobody now."""
