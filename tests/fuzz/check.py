@@ -25,7 +25,7 @@ from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.template import Template
 from tests.engine.world import Subscriber, batch_of, delta_of
 from tests.fuzz.case import Alter, Case, Commit, Release, Reload, Rows, Subscribe, Unsubscribe
-from tests.fuzz.join_orders import RandomOrders, RandomReplans
+from tests.fuzz.join_orders import RandomOrders
 from tests.fuzz.oracle import Oracle
 from tests.fuzz.tally import operators, planned_now
 
@@ -83,8 +83,7 @@ def tx_of(event: int) -> int:
 @dataclass(slots=True)
 class Running:
     """The cells of all query partitions, moved through a case in steps of `cut` commits. `evicts`: after every step and
-    every subscription all state is saved, and goes from memory where that can be. `replans` draws another order of joins
-    for some templates, now and then."""
+    every subscription all state is saved, and goes from memory where that can be."""
 
     case: Case
     plans: Plans
@@ -92,7 +91,6 @@ class Running:
     cut: int
     order: Callable[[Template], JoinOrder | None] = lambda template: None
     evicts: bool = False
-    replans: RandomReplans | None = None
     flows: list[Dataflow] = field(init=False)
     current: dict[int, Planned | None] = field(default_factory=dict)
     last: dict[int, Template] = field(default_factory=dict)
@@ -112,7 +110,6 @@ class Running:
         for place, (event, rows) in enumerate(zip(self.case.events, states, strict=True)):
             if isinstance(event, Commit):
                 self._commit(place, event, rows)
-                self._replan(place, rows)
                 continue
             self._settle()
             match event:
@@ -140,16 +137,6 @@ class Running:
         self.tables = tuple(rows.tables.values())
         if len(self.waiting) == self.cut:
             self._step()
-
-    def _replan(self, place: int, rows: Rows) -> None:
-        for template in self._active() if self.replans is not None and self.replans.due(place) else ():
-            order = self.replans.order(template, place)
-            self._step()
-            for flow in self.flows if order is not None else ():
-                flow.replan(template, order, self._whole(rows) if flow.lacks_rows(template) else None)
-
-    def _active(self) -> list[Template]:
-        return list({one.template.id: one.template for one in self.current.values() if one is not None}.values())
 
     def _step(self) -> None:
         """No step spans a change of schema."""
@@ -387,15 +374,3 @@ def check_orders(case: Case, directory: Path, seeds: Sequence[int] = (1, 2)) -> 
         if Running(case, plans, directory, case.cut, RandomOrders(seed)).run() != written:
             raise Wrong(f"joins in the order of seed {seed} and as written emit differently")
     return len({one.template.table for one in plans.values() if one is not None and RandomOrders(0)(one.template)})
-
-
-def check_replans(case: Case, directory: Path, seeds: Sequence[int] = (1, 2)) -> int:
-    """However often the order of joins changes on the way, what is emitted is the same to the byte. How often it did."""
-    plans, replans = plans_of(case), 0
-    written = Running(case, plans, directory, case.cut).run()
-    for seed in seeds:
-        drawn = RandomReplans(seed)
-        if Running(case, plans, directory, case.cut, replans=drawn).run() != written:
-            raise Wrong(f"joins planned anew by seed {seed} emit differently")
-        replans += drawn.made
-    return replans

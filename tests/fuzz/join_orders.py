@@ -20,22 +20,3 @@ class RandomOrders:
         if template.relation is None:
             return None
         return random_order(template.relation, Random(f"{self.seed} {template.table}"))
-
-
-@dataclass(slots=True)
-class RandomReplans:
-    """At some places of a case every relation gets another order; `made` counts them."""
-
-    seed: int
-    share: float = 0.4
-    made: int = 0
-
-    def due(self, place: int) -> bool:
-        return Random(f"{self.seed} {place}").random() < self.share
-
-    def order(self, template: Template, place: int) -> JoinOrder | None:
-        if template.relation is None:
-            return None
-        order = random_order(template.relation, Random(f"{self.seed} {place} {template.table}"))
-        self.made += order is not None
-        return order

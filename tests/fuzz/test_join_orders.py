@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.emissions.codec import decode
-from tests.fuzz.check import Report, Running, check, check_orders, check_replans, plans_of
+from tests.fuzz.check import Report, Running, check, check_orders, plans_of
 from tests.fuzz.many_joins import joined_case
+from tests.fuzz.replans import check_replans
 
 pytestmark = pytest.mark.slow
 

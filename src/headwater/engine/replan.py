@@ -1,7 +1,7 @@
 """A relation whose joins run in another order from a place in the log on, as the log says.
 
-Its operators are made anew, of rows that are here or were read; its rows, its windows and what they ask for stay as they
-are. Nothing is emitted. It never decides on an order.
+Its operators are made anew, of rows that are here or were read; its rows, its windows and what they ask for stay as
+they are. Nothing is emitted. It never decides on an order.
 """
 
 from __future__ import annotations

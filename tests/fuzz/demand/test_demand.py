@@ -11,8 +11,9 @@ import pytest
 from headwater.plan.demand import demands_of
 from tests.fuzz.campaign import examined, kind_of
 from tests.fuzz.case import Case, Release, Reload, Subscribe, Unsubscribe, read, write
-from tests.fuzz.check import Report, Wrong, check, check_cuts, check_orders, check_replans, plans_of
+from tests.fuzz.check import Report, Wrong, check, check_cuts, check_orders, plans_of
 from tests.fuzz.demand.invent import demanded_case
+from tests.fuzz.replans import check_replans
 from tests.fuzz.shrink import shrunk
 from tests.support.fuzz import MULTIPLIER
 
