@@ -60,6 +60,8 @@ class Replanner:
         """The relations to look at now, with the reason."""
         found: list[tuple[str, str]] = []
         with self._lock:
+            plans = self._activator.catalog.plans
+            self._estimates = {name: one for name, one in self._estimates.items() if name in plans}
             for relation, one in self._estimates.items():
                 enough = limits.replan_transactions_min << min(one.looks, _LOOKS_MAX)
                 if one.is_wrong and one.transactions >= enough:
