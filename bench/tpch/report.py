@@ -39,7 +39,7 @@ _FIGURES = {
     "again_ms": "again ms",
     "again_cpu_ms": "again CPU ms",
 }
-_console = Console(width=170)
+_console = Console(width=190)
 Figures = dict[str, Any]
 
 
