@@ -10,6 +10,7 @@ import pytest
 from headwater.engine.emissions.codec import decode
 from tests.fuzz.check import Report, Running, check, check_orders, plans_of
 from tests.fuzz.many_joins import joined_case
+from tests.fuzz.replans import check_replans
 from tests.support.fuzz import MULTIPLIER
 
 pytestmark = pytest.mark.slow
@@ -38,3 +39,9 @@ def test_joins_in_any_order_fail_for_the_same_subscribers_at_the_same_transactio
     print(f"{ordered} relations in other orders, {dict(kinds)}")
     assert ordered > CASES
     assert kinds["error"] > CASES and kinds["diff"] > CASES
+
+
+def test_joins_that_are_planned_anew_on_the_way_emit_the_same_bytes(tmp_path: Path) -> None:
+    replans = sum(check_replans(joined_case(seed, fail=seed % 3 == 0), tmp_path) for seed in range(2000, 2000 + CASES))
+    print(f"{replans} times another order")
+    assert replans > 20 * CASES

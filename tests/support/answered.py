@@ -51,8 +51,10 @@ def check_answers(
     queries: Sequence[Query],
     cells: str = "1x1",
     meanwhile: Callable[[headwater.Database], AbstractContextManager[object]] = nullcontext,
+    enough: Callable[[], bool] = lambda: True,
 ) -> int:
-    """While two writers write, wherever a query was answered its rows are the oracle's. How often that was."""
+    """While two writers write, wherever a query was answered its rows are the oracle's. How often that was. They go on
+    until what happens meanwhile was `enough`."""
     path = here / "shop.db"
     shop.create(path)
     with headwater.connect(f"sqlite:///{path}", runner="inline", cells=cells, data_dir=here / "data") as db:
@@ -62,16 +64,16 @@ def check_answers(
         answers = [Answers(db.query(one.sql, *one.params, live=True)) for one in queries]
         assert {one.live.strategy for one in answers} == {strategy}
         with meanwhile(db):
-            _until_answered(path, db, answers)
+            _until_answered(path, db, answers, enough)
     return sum(_checked(path, query, one, positions) for query, one in zip(queries, answers, strict=True))
 
 
-def _until_answered(path: Path, db: headwater.Database, answers: Sequence[Answers]) -> None:
+def _until_answered(path: Path, db: headwater.Database, answers: Sequence[Answers], enough: Callable[[], bool]) -> None:
     """Two writers write, and again while answers are few: on a busy machine one covers many transactions."""
     for round in itertools.count():
         pair = [spawn_writer(path, 2 * round + number, 10 if round else 60, pause_s=0.03) for number in (1, 2)]
         assert [writer.wait(240) for writer in pair] == [0, 0]
-        if settled(db.position(), answers) > 50:
+        if settled(db.position(), answers) > 50 and enough():
             return
 
 

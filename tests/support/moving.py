@@ -1,5 +1,5 @@
-"""A server whose queries are moved to another strategy, and back, at random moments: in this process, or, run as
-`python -m tests.support.moving`, as the server of the command line."""
+"""A server whose queries are moved to another strategy, and back, and whose joins get another order, at random moments:
+in this process, or, run as `python -m tests.support.moving`, as the server of the command line."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headwater.client.embedded import Embedded
 from headwater.gateway.server import Server
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.pipeline import Pipeline
+from headwater.plan.join_order.random_order import random_order
 
 
 def pipeline_of(db: Database) -> Pipeline:
@@ -24,12 +25,12 @@ def pipeline_of(db: Database) -> Pipeline:
 
 
 class Restless:
-    """Moves a template at a time, but those over a journal; `moves` counts by strategy. What it meets that is no
-    refusal is raised at its end."""
+    """Moves a template at a time, but those over a journal; `moves` counts by strategy, `replans` the relations whose
+    joins got another order. What it meets that is no refusal is raised at its end."""
 
     def __init__(self, pipeline: Pipeline, seed: int = 1, pause_s: float = 0.05) -> None:
         self._pipeline, self._chance, self._pause_s = pipeline, random.Random(seed), pause_s
-        self.moves = {"requery": 0, "incremental": 0}
+        self.moves, self.replans = {"requery": 0, "incremental": 0}, 0
         self._stop, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -47,6 +48,7 @@ class Restless:
         try:
             while not self._stop.wait(self._chance.uniform(0.0, self._pause_s)):
                 self._move()
+                self._replan()
         except HeadwaterError:
             pass  # the server is about to end
         except BaseException as error:
@@ -60,6 +62,15 @@ class Restless:
             self.moves["requery"] += moves.ask(template, "moved by a test")
             if self._chance.random() < 0.5:
                 self.moves["incremental"] += moves.follow(template, "moved back by a test")
+
+    def _replan(self) -> None:
+        plans = sorted(self._pipeline._catalog.plans)
+        if plans:
+            relation = self._chance.choice(plans)
+            over = [id for id, one in list(self._pipeline._catalog.templates.items()) if one.table == relation]
+            found = [one for one in map(self._pipeline._usage.template, over) if one is not None and one.relation]
+            order = random_order(found[0].relation, self._chance) if found and found[0].relation else None
+            self.replans += self._pipeline.mover.replanner.look(relation, "planned anew by a test", order)
 
 
 def main() -> int:

@@ -126,7 +126,7 @@ def adopt(state: DataflowState, template: Template, other: DataflowState) -> Non
     """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
     if template.relation is not None:
         take_over_scanned(state, other.derived[template.table], other.stores)
-        _share(state, other.derived[template.table])
+        share(state, other.derived[template.table])
     take_over(state, template, other.stores[template.table])
     arrange(state, template)
     _serve(state, template, None)
@@ -154,11 +154,11 @@ def _derive(
     read = rows_of_tables(state, template.relation, rows)
     loaded = derived.load(read)
     hold_scanned(state, derived, read)
-    _share(state, derived)
+    share(state, derived)
     return loaded
 
 
-def _share(state: DataflowState, derived: Derived) -> None:
+def share(state: DataflowState, derived: Derived) -> None:
     """Takes a relation that is at the same transaction as the others here; rows that two of them hold are held once."""
     others = (bag for other in state.derived.values() for bag in other.bags())
     share_contents(derived.bags(), others)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.engine import activation, checkpoint, demand, held_rows, moves, subscriptions
+from headwater.engine import activation, checkpoint, demand, held_rows, moves, replan, subscriptions
 from headwater.engine.checkpoint_document import SavedState
 from headwater.engine.dataflow_state import DataflowState, Meter, Rows
 from headwater.engine.emissions.index import Ending
 from headwater.engine.emissions.outbox import EmissionBatch
+from headwater.engine.operators.join.estimated_joins import Misestimate
 from headwater.engine.requeried.answers import Answers
 from headwater.engine.rows.delta import Delta
 from headwater.engine.rows.work import Work
@@ -102,6 +103,23 @@ class Dataflow:
     def adopt(self, template: Template, other: Dataflow) -> None:
         """As `activate`, where it needs rows: takes over those of `other`, which is at the same transaction."""
         activation.adopt(self._state, template, other._state)
+
+    def lacks_rows(self, template: Template) -> bool:
+        """Whether `replan` needs the rows of the tables of a template."""
+        return replan.lacks_rows(self._state, template)
+
+    def replan(self, template: Template, order: JoinOrder, rows: Rows | None) -> None:
+        """The joins of its relation run in this order from here on; nothing is emitted. `rows` as for `activate`, where
+        it lacks them."""
+        replan.replan(self._state, template, order, rows)
+
+    def adopt_plan(self, template: Template, other: Dataflow) -> None:
+        """As `replan`: takes over the operators of `other`, which is at the same transaction."""
+        replan.adopt(self._state, template, other._state)
+
+    def misestimate(self, relation: str) -> Misestimate | None:
+        """The join of a relation whose rows are furthest from the estimate by which its order was chosen."""
+        return replan.misestimate(self._state, relation)
 
     def release(self, name: str, tx: int) -> list[int]:
         """A template goes, with what is held for it alone; the instances it still had end without an emission."""

@@ -48,7 +48,7 @@ def measured(
     """Of every operator, in the order of its line in the tree: each before its inputs; for a subscriber with these
     values. `budget` is for all of them."""
     updates = {name: _all(tables[name], batches) for name, batches in rows.items()}
-    given = StepInput(updates, DemandChange(values, FIRST_TX, 1), first=True)
+    given = StepInput(updates, (DemandChange(values, FIRST_TX, 1),), first=True)
     _, actuals = _measure(relation, tables, given, budget)
     return actuals
 
@@ -73,7 +73,7 @@ def _own(
         return batch, Actual(_count(batch))
     before = work.budget.pairs
     batch = tree.operator.step(inputs).consolidated()
-    if isinstance(tree, DemandNode) and given.demand is not None:
+    if isinstance(tree, DemandNode):
         batch = tree.operator.demanded(given.demand)
     kept = sum(_rows(state) for state in tree.operator.state())
     return batch, Actual(_count(batch), kept, work.gathered, work.rewritten, before - work.budget.pairs)

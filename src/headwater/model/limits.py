@@ -44,6 +44,9 @@ class Limits:
     move_ms_min: int = 2_000  # that a relation costs, of CPU or of answers; then it is weighed against the other way
     follow_ms_max: int = 5  # of CPU for a transaction; a query that costs more is asked again where that is cheaper
     asking_cost_percent: int = 100  # of what a question takes, when it is weighed; more keeps queries incremental
+    replan_times_min: int = 10  # that a join has more or fewer rows than estimated; its relation is planned again
+    replan_rows_min: int = 1_000  # that such a join has, or was estimated to have; fewer are no reason
+    replan_transactions_min: int = 100  # between two looks for a better order of joins; twice as many after each
     history_emissions_max: int = 1 << 15  # per window; a client further behind gets a fresh result
     history_bytes_max: int = 64 << 20  # of a cell's diffs on disk, of all windows in memory; the oldest go first
     subscriptions_per_session_max: int = 20_000  # subscribe is refused

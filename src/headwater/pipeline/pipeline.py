@@ -135,7 +135,7 @@ class Pipeline:
         self._activator = Activator(*read, save, self._keep, progress, *sizes, self._options.order)
         shared = catalog, log, strategies, planner, windows, self._usage, self._turns, capture
         self.moves = StrategyMoves(*shared, self._activator, self._subscriptions, save)
-        self.mover = Mover(self.moves, source, limits, chooses=self._options.strategy is None)
+        self.mover = Mover(self.moves, source, limits, self._options)
 
     def _retained(self) -> Retention:
         return Retention(

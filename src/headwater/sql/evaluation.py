@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,6 +77,14 @@ class Accumulator(Protocol):
         """Lists, ints of 64 bits, texts and bytes."""
 
     def load(self, dumped: Any) -> None: ...
+
+
+@runtime_checkable
+class AddsAll(Protocol):
+    """An accumulator that takes many values at once for less than one by one."""
+
+    def add_all(self, values: Sequence[Any]) -> None:
+        """As `add` of each, with weight 1."""
 
 
 class Evaluator(Protocol):

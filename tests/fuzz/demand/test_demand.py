@@ -13,6 +13,7 @@ from tests.fuzz.campaign import examined, kind_of
 from tests.fuzz.case import Case, Release, Reload, Subscribe, Unsubscribe, read, write
 from tests.fuzz.check import Report, Wrong, check, check_cuts, check_orders, plans_of
 from tests.fuzz.demand.invent import demanded_case
+from tests.fuzz.replans import check_replans
 from tests.fuzz.shrink import shrunk
 from tests.support.fuzz import MULTIPLIER
 
@@ -46,6 +47,13 @@ def test_in_any_order_of_joins_and_with_state_that_leaves_memory_the_same_bytes_
         ordered += check_orders(case, tmp_path)
         check_cuts(case, tmp_path, (case.cut, 3))
     assert ordered > CASES // 12
+
+
+@pytest.mark.slow
+def test_joins_that_are_planned_anew_while_subscribers_come_and_go_emit_the_same_bytes(tmp_path: Path) -> None:
+    replans = sum(check_replans(demanded_case(seed), tmp_path) for seed in range(700, 700 + max(CASES // 2, 1)))
+    print(f"{replans} times another order")
+    assert replans > CASES
 
 
 def _checked(seed: int, directory: Path) -> Report:

@@ -53,10 +53,10 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """What a step brings: changes of base tables, or a change of demand. `first`: all rows there are."""
+    """What a step brings: changes of base tables, or of demand. `first`: all rows there are."""
 
     tables: Mapping[str, Updates]
-    demand: DemandChange | None = None
+    demand: tuple[DemandChange, ...] = ()
     first: bool = False
 
 
@@ -135,7 +135,7 @@ class DemandNode:
 
     def step(self, given: StepInput) -> Batch:
         below = self.operator.step([self.input.step(given)])
-        return below if given.demand is None else together([below, self.operator.demanded(given.demand)], self.table)
+        return together([below, self.operator.demanded(given.demand)], self.table) if given.demand else below
 
     def operators(self) -> Iterator[Operator]:
         yield from self.input.operators()

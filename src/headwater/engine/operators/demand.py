@@ -68,19 +68,19 @@ class DemandOperator:
         self._held.absorb(hash, batch)
         return batch.filter(self._asked.among(hash)) if self._asked.counts else nothing(self.table)
 
-    def demanded(self, change: DemandChange) -> Batch:
-        """The rows that come or go with a subscriber: those that no other asks for."""
-        turned = self.count(change)
+    def demanded(self, changes: Sequence[DemandChange]) -> Batch:
+        """The rows that come or go with subscribers: those that no other asks for. All come at one tx, or all go."""
+        turned = self.count(changes)
         if not turned:
             return nothing(self.table)
         found = self._held.probe(np.array(turned, np.uint64))
-        tx = same(change.tx, len(found))
-        return Batch(found.rows(), found.id, tx, found.weight * change.diff).consolidated()
+        tx = same(changes[0].tx, len(found))
+        return Batch(found.rows(), found.id, tx, found.weight * changes[0].diff).consolidated()
 
-    def count(self, change: DemandChange) -> list[int]:
+    def count(self, changes: Sequence[DemandChange]) -> list[int]:
         """Notes who asks; the hashes that were asked for by nobody before, or are by nobody now."""
-        hashes = self._hashes(list(self._keys(change.values))).tolist()
-        return self._asked.count(dict.fromkeys(hashes), change.diff)
+        hashes = [self._hashes(list(self._keys(change.values))).tolist() for change in changes]
+        return self._asked.count([hash for each in hashes for hash in dict.fromkeys(each)], changes[0].diff)
 
     def _keys(self, values: Row) -> Iterator[Row]:
         """What a subscriber asks for here: one key, or one for each value of its list."""

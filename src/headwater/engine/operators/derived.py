@@ -18,6 +18,7 @@ from headwater.engine.operators.demand import DemandChange, DemandOperator
 from headwater.engine.operators.failures import Failure, FailureChange, Failures
 from headwater.engine.operators.group.group import FIRST_TX
 from headwater.engine.operators.identity_columns import identity_of
+from headwater.engine.operators.join.estimated_joins import Misestimate, estimated_joins, furthest
 from headwater.engine.operators.lineage import joined_lineages, lineage_of
 from headwater.engine.operators.output import Renames, Root
 from headwater.engine.rows.arrays import Int64s, same
@@ -35,7 +36,7 @@ from headwater.model.budget import Budget
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.plan.demand import demands_of
-from headwater.plan.join_order.order import JoinOrder, reordered
+from headwater.plan.join_order.order import JoinOrder, estimates, reordered
 from headwater.sql.ir.relation import Relation, columns_of
 
 
@@ -43,6 +44,7 @@ class _RelationDocument(msgspec.Struct):
     states: list[list[str]]
     failures: list[tuple[str, list[bytes | None], int]]
     order: JoinOrder | None = None
+    counts: list[int] = []  # of the joins whose rows were estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Derived:
         self.scanned = scanned_columns(relation, tables) if stored else {}
         self._tree = compiled(reordered(relation, order), tables, counters, self._failures, limits, self._scans)
         self._root = Root(self.table, identity)
+        self._estimated = estimated_joins(self._tree.operators(), estimates(relation, order))
 
     @property
     def failed(self) -> list[Failure]:
@@ -127,22 +130,26 @@ class Derived:
         updates = {name: self._updates(name, delta) for name, delta in merged.items()}
         return self._stepped(StepInput(updates), _renames(merged))
 
-    def demand(self, change: DemandChange) -> Delta | None:
-        """A subscriber comes or leaves: the rows that come with it, or go."""
-        delta = self._stepped(StepInput({}, change), {})
-        self._turn(change)
+    def demand(self, *changes: DemandChange) -> Delta | None:
+        """Subscribers come, or leave: the rows that come with them, or go."""
+        delta = self._stepped(StepInput({}, changes), {})
+        self._turn(changes[0].diff)
         return delta
+
+    def misestimate(self, subscribers: int) -> Misestimate | None:
+        """The join whose rows are furthest from what was expected of them when its order was chosen."""
+        return furthest(self._estimated, subscribers if self.on_demand else 1)
 
     def recall(self, change: DemandChange) -> None:
         """A subscriber whose rows were restored with the others."""
         for operator in self._tree.operators():
             if isinstance(operator, DemandOperator):
-                operator.count(change)
-        self._turn(change)
+                operator.count([change])
+        self._turn(change.diff)
 
-    def _turn(self, change: DemandChange) -> None:
+    def _turn(self, diff: int) -> None:
         for scan in self.scans():
-            scan.turn(change.diff)
+            scan.turn(diff)
 
     def _stepped(self, given: StepInput, renames: Renames) -> Delta | None:
         self._counters.budget = Budget.of(self._limits)
@@ -190,7 +197,7 @@ class Derived:
         states = [persistence.save(state, directory) for state in self._states()]
         sync(directory)
         failures = [(one.reason, list(one.told), count) for one, count in self._failures.counts.items()]
-        document = _RelationDocument(states, failures, self._order)
+        document = _RelationDocument(states, failures, self._order, [one.operator.rows for one in self._estimated])
         return SavedDerived([name for names in states for name in names], msgspec.msgpack.encode(document))
 
     def inside(self, directory: Path) -> Iterator[Inside]:
@@ -205,6 +212,8 @@ class Derived:
         self._failures.counts.update({Failure(reason, tuple(told)): count for reason, told, count in read.failures})
         for operator in self._tree.operators():
             operator.resume()
+        for one, rows in zip(self._estimated, read.counts, strict=False):
+            one.operator.rows = rows
 
 
 def saved_order(document: bytes) -> JoinOrder | None:

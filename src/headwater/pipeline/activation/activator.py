@@ -24,7 +24,7 @@ from headwater.pipeline.activation.hydration import Progress
 from headwater.pipeline.activation.keyed_lock import KeyedLock
 from headwater.pipeline.activation.offload import Offload
 from headwater.pipeline.activation.row_statistics import hydration_profiler
-from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known
+from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known, RelationPlan
 from headwater.pipeline.records.control import Activate, Hydration
 from headwater.pipeline.records.control_log import ControlLog
 from headwater.plan.join_order.choice import chosen
@@ -108,8 +108,8 @@ class Activator:
         if activate.position is not None:
             self.capture.reached(activate.position)
             activate = msgspec.structs.replace(activate, order=self._order(template, activate))
-            pairs = _pairs_at_most(template, activate)
-            built = self.offload.built(activate, self._partitions(template), self.log.next_offset, pairs)
+            pairs = relation_pairs(template, activate)
+            built = self.offload.built(activate, self.partitions(template), self.log.next_offset, pairs)
             activate = msgspec.structs.replace(activate, built=built)
         tables = dict(self.catalog.tables)
         bound = still_fitting(template, tables)  # which takes a while for a long text: not under the lock
@@ -133,6 +133,8 @@ class Activator:
             names = tuple(output.name for output in template.outputs)
             held = self._held(template)
             self.catalog.templates[template.id] = Known(template.table, template.tables, names, arranged, held)
+            if activate.order is not None:
+                self.catalog.plans.setdefault(template.table, RelationPlan(activate.order))
         self.save()
 
     def _order(self, template: Template, activate: Activate) -> JoinOrder | None:
@@ -197,12 +199,12 @@ class Activator:
         home = None if template.keys else home_of(template, self.queries)
         return Arranged(template.table, template.keys, home)
 
-    def _partitions(self, template: Template) -> tuple[int, ...]:
+    def partitions(self, template: Template) -> tuple[int, ...]:
         """Those whose cells keep something of it."""
         return tuple(range(self.queries)) if template.keys else (home_of(template, self.queries),)
 
 
-def _pairs_at_most(template: Template, activate: Activate) -> int:
+def relation_pairs(template: Template, activate: Activate) -> int:
     """That a relation's joins may have to compare, by the rows that were read."""
     if template.relation is None:
         return 0

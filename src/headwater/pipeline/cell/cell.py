@@ -230,9 +230,20 @@ class Cell:
             config.attempt,
             {tx: self._positions.of(tx, instance) for tx, instance in emitted.index.moments()},
             emitted,
-            self._meter.due(),
+            self._costs(),
         )
         self._diffs.append(Kind.DIFFS, report)
+
+    def _costs(self) -> dict[str, tuple[int, ...]]:
+        """Of relations that cost much since they were told of; with the estimate by which they were planned, if it was
+        wrong by so much that another plan may be better."""
+        limits = self.config.limits
+        costs: dict[str, tuple[int, ...]] = {}
+        for relation, spent in self._meter.due().items():
+            worst = self._dataflow.misestimate(relation)
+            is_wrong = worst is not None and worst.is_wrong(limits.replan_times_min, limits.replan_rows_min)
+            costs[relation] = (*spent, worst.expected, worst.counted) if worst is not None and is_wrong else spent
+        return costs
 
     def _frames(self, records: list[Record]) -> None:
         known = self._dataflow.tables

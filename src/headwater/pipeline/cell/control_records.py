@@ -140,9 +140,10 @@ class ControlRecords:
         for hydration in activate.tables:
             self._define(hydration.table)
         template = logged_template(activate.template, activate.sql, self._dataflow.tables)
-        if self._dataflow.knows(template.id):
+        if activate.replanned:
+            self._replan(activate, template, here)
             return
-        if template.id in self.banned:
+        if self._dataflow.knows(template.id) or template.id in self.banned:
             return
         if any(hydration.by_key for hydration in activate.tables):
             self._dataflow.activate_by_key(template)
@@ -153,6 +154,19 @@ class ControlRecords:
                 self._dataflow.adopt(template, side)
             else:
                 self._dataflow.activate(template, self._rows(activate, template, here), order=activate.order)
+
+    def _replan(self, activate: Activate, template: Template, here: int) -> None:
+        """Another order of joins; nothing where the template has ended here."""
+        if not self._dataflow.knows(template.id) or activate.order is None:
+            return
+        with placed(self._applied), Blame(template.id):
+            side = self._built(activate, template, here)
+            if side is not None:
+                self._dataflow.adopt_plan(template, side)
+                return
+            lacks = self._dataflow.lacks_rows(template)
+            rows = rows_at(self._config.layout, activate, self._dataflow.tables, here) if lacks else None
+            self._dataflow.replan(template, activate.order, rows)
 
     def _hold_keys(self, keys: FetchRecord | Unwant, here: int) -> None:
         """Of a table that is held by key, some keys come or go."""

@@ -15,6 +15,7 @@ import msgspec
 from headwater.fs.atomic_write import read_checked, write_checked
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
+from headwater.plan.join_order.order import JoinOrder
 
 _writing = threading.Lock()
 _log = logging.getLogger("headwater.pipeline")
@@ -52,10 +53,19 @@ class MovedTemplate(msgspec.Struct, frozen=True):
     times: int = 1
 
 
+class RelationPlan(msgspec.Struct, frozen=True):
+    """The order in which the joins of an active relation run; how often it was another before, and why it is not."""
+
+    order: JoinOrder
+    replans: int = 0
+    reason: str = ""
+
+
 class Catalog(msgspec.Struct):
     """`gen` tells the logs of two data directories of one source apart: it grows with time. `by_key` are the captured
     tables that are held by key, `whole` those that were so until a query needed all of their rows. `moved` are the
-    active templates whose windows have another strategy than they were planned for."""
+    active templates whose windows have another strategy than they were planned for. `plans` are those of relations
+    whose joins have an order to choose."""
 
     source: str
     cells: int
@@ -68,6 +78,7 @@ class Catalog(msgspec.Struct):
     by_key: set[str] = msgspec.field(default_factory=set)
     whole: set[str] = msgspec.field(default_factory=set)
     moved: dict[str, MovedTemplate] = msgspec.field(default_factory=dict)
+    plans: dict[str, RelationPlan] = msgspec.field(default_factory=dict)
 
     def forget(self, table: str) -> None:
         self.tables.pop(table, None)
@@ -79,6 +90,7 @@ class Catalog(msgspec.Struct):
         self.arranged = {one for one in self.arranged if one.name != name}
         self.templates = {id: known for id, known in self.templates.items() if known.table != name}
         self.moved = {id: moved for id, moved in self.moved.items() if id in self.templates}
+        self.plans.pop(name, None)
 
     def expel(self, name: str) -> None:
         """One template, or all that is made of a relation or table: which itself is still captured."""
@@ -92,20 +104,22 @@ class Catalog(msgspec.Struct):
         if known is None:
             return False
         self.moved.pop(template, None)
-        self._let_go(known.arranged)
+        self._let_go(known)
         return True
 
-    def _let_go(self, arranged: Arranged | None) -> None:
-        """Rows that a template had so, if no other has."""
-        if arranged is not None and all(one.arranged != arranged for one in self.templates.values()):
-            self.arranged.discard(arranged)
+    def _let_go(self, gone: Known) -> None:
+        """Rows that a template had so, if no other has; and the plan of its relation, if it was the last."""
+        if gone.arranged is not None and all(one.arranged != gone.arranged for one in self.templates.values()):
+            self.arranged.discard(gone.arranged)
+        if all(one.table != gone.table for one in self.templates.values()):
+            self.plans.pop(gone.table, None)
 
     def ask(self, template: str, moved: MovedTemplate) -> None:
         """The source answers its windows from here on: nothing is held for it."""
         known = self.templates[template]
         self.moved[template] = moved
         self.templates[template] = Known(template, known.tables, known.names)  # it is known at every moment
-        self._let_go(known.arranged)
+        self._let_go(known)
 
     def follow(self, template: str, known: Known) -> None:
         """The source was not to answer its windows after all."""

@@ -19,7 +19,9 @@ import msgspec
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.limits import Limits
+from headwater.pipeline.moves.replanner import Replanner
 from headwater.pipeline.moves.strategy_moves import StrategyMoves
+from headwater.pipeline.planning.options import PlanOptions
 from headwater.pipeline.requery.requeried_window import RequeriedWindow
 from headwater.plan.planner import Planned
 from headwater.plan.strategy import REQUERY
@@ -27,7 +29,7 @@ from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.cancellation import Cancellation
 from headwater.sources.source import Source
 
-Costs = Mapping[str, tuple[int, int]]  # by relation: microseconds of CPU, and transactions
+Costs = Mapping[str, tuple[int, ...]]  # by relation: see Report
 _LOOK_S = 1.0
 _STOP_S = 5.0
 _HALF = 0.5
@@ -45,10 +47,11 @@ class Spent:
 
 
 class Mover:
-    """`chooses` is false where a strategy is forced: then windows move only by `retreat`."""
+    """Where a strategy is forced, windows move only by `retreat`. It also has relations planned anew (`replanner`)."""
 
-    def __init__(self, moves: StrategyMoves, source: Source, limits: Limits, *, chooses: bool) -> None:
-        self._moves, self._source, self.limits, self._chooses = moves, source, limits, chooses
+    def __init__(self, moves: StrategyMoves, source: Source, limits: Limits, options: PlanOptions) -> None:
+        self._moves, self._source, self.limits, self._chooses = moves, source, limits, options.strategy is None
+        self.replanner = Replanner(moves.activator, moves.turns, moves.usage, chooses=options.chooses_order)
         self._spent: dict[str, Spent] = {}
         self._times: dict[str, int] = {}
         self._retreats: dict[str, str] = {}
@@ -70,10 +73,11 @@ class Mover:
     def spent(self, costs: Costs) -> None:
         """A cell has reported what it spent."""
         with self._changed:
-            for relation, (us, transactions) in costs.items():
+            for relation, (us, transactions, *estimate) in costs.items():
                 one = self._spent.setdefault(relation, Spent())
                 one.ms += us / 1000
                 one.transactions += transactions
+                self.replanner.reported(relation, transactions, *estimate)
 
     def retreat(self, template: str, reason: str) -> None:
         """The source does not answer its query, which we can follow."""
@@ -94,6 +98,8 @@ class Mover:
             retreats, self._retreats = self._retreats, {}
         for template, reason in retreats.items():
             self._trying(template, partial(self._moves.follow, template, f"the database could not answer: {reason}"))
+        for relation, reason in self.replanner.due(self.limits):
+            self._trying(relation, partial(self.replanner.look, relation, reason))
         if self._chooses:
             for relation, spent in self._taken():
                 self._trying(relation, partial(self._weigh_followed, relation, spent))
@@ -104,9 +110,9 @@ class Mover:
         try:
             move()
         except HeadwaterError as error:
-            _log.warning("could not move %s to another strategy: %s", name, error.message)
+            _log.warning("could not move %s to another strategy or plan: %s", name, error.message)
         except Exception:
-            _log.exception("could not move %s to another strategy", name)
+            _log.exception("could not move %s to another strategy or plan", name)
 
     def _enough_ms(self, relation: str) -> float:
         return float(self.limits.move_ms_min << min(self._times.get(relation, 0), _TIMES_MAX))

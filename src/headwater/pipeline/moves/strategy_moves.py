@@ -101,13 +101,13 @@ class StrategyMoves:
             try:
                 self.activator.activate(Planned(template, live[0]))
                 self._follow(template_id, reason)
+                _log.info("template %s is followed again: %s", template_id, reason)
             except HeadwaterError as error:
                 _log.warning("template %s begins anew: %s", template_id, error.message)
                 self._begin_anew(template_id, error.message)
         for one in self.windows.of_template(template_id):
             self.windows.forget(one.query.instance)
             self.planner.requeried.pop(one.query.instance, None)
-        _log.info("template %s is followed again: %s", template_id, reason)
         return True
 
     def _follow(self, template_id: str, reason: str) -> None:

@@ -38,6 +38,10 @@ class PlanOptions:
         return self
 
     @property
+    def chooses_order(self) -> bool:
+        return self.join_order == "chosen"
+
+    @property
     def is_default(self) -> bool:
         return self == PlanOptions()
 

@@ -6,7 +6,7 @@ It starts nothing: a plan becomes live when a client subscribes to it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from headwater.model.errors import SourceError, SqlError
@@ -28,8 +28,10 @@ from headwater.pipeline.planning.strategy import (
     refuse_volatile_of,
     relearned,
 )
+from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.planner import Planned, effective_sql
 from headwater.plan.requery_whole import ASKED, Requeried, planned_requery
+from headwater.plan.template import Template
 from headwater.sources.source import Source
 from headwater.sql.syntax.parameters import Given
 
@@ -139,9 +141,18 @@ class QueryPlanner:
 
     def explain(self, sql: str, params: Given, analyze: bool, notes: Notes) -> str:
         self._declare()
-        return explain_with(
-            self._source, self.tables(), sql, params, analyze, self._options, self._strategies.at, notes
-        )
+        live = self._strategies.at, lambda template: (*notes(template), *self._replanned(template)), self._running
+        return explain_with(self._source, self.tables(), sql, params, analyze, self._options, *live)
+
+    def _running(self, template: Template) -> JoinOrder | None:
+        plan = self._catalog.plans.get(template.table)
+        return None if plan is None else plan.order
+
+    def _replanned(self, template: Template) -> Iterator[str]:
+        plan = self._catalog.plans.get(template.table)
+        if plan is not None and plan.replans:
+            times = "once" if plan.replans == 1 else f"{plan.replans} times"
+            yield f"the order of joins was changed {times} while the query was live: {plan.reason}"
 
     def question(self, planned: Planned) -> Requeried:
         """What the source is asked. It went with its window, where that ended since the query was planned."""

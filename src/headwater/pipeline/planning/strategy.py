@@ -192,17 +192,19 @@ def explain_with(
     options: PlanOptions = _CHOSEN,
     at: Callable[[Planned], Planned] = lambda planned: planned,
     notes: Notes = lambda template: (),
+    running: Callable[[Template], JoinOrder | None] = lambda template: None,
 ) -> str:
     """With `analyze` the query is run once, and what that took stands beside each operator. `at` tells which strategy
-    it has now, where it is live. `notes` are more of them."""
+    it has now, where it is live, and `running` the order of its joins. `notes` are more of them."""
     planned, _ = plan_with(source, tables, sql, params, options.strategy)
     if planned.strategy in ASKED:
         return explain_requery(planned, source.notes())
-    planned = at(planned)
+    planned, actuals, order = at(planned), None, running(planned.template)
     if analyze:
-        actuals, order = measure(source, tables, planned, options.order)
-    else:
-        actuals, order = None, _expected_order(source, planned.template, options)
+        live = order
+        actuals, order = measure(source, tables, planned, options.order if live is None else lambda *_: live)
+    elif order is None:
+        order = _expected_order(source, planned.template, options)
     every = [*notes(planned.template), *source.notes()]
     return explain(planned, tables.get(planned.template.table), every, actuals, order)
 

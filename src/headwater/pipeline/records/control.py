@@ -48,13 +48,15 @@ class Activate(msgspec.Struct, frozen=True):
     """A template comes to life, with the rows of the tables it reads; no files where the cells have them already.
 
     Where it was built beside the cells, they take what was built: it is the same. `order` is the order in which its
-    joins run; None is the one as written, which is that of every record before there were others."""
+    joins run; None is the one as written, which is that of every record before there were others. `replanned` is why
+    they run in another order from here on, of a template that is alive: its windows go on."""
 
     template: str
     sql: str
     tables: tuple[Hydration, ...]
     built: tuple[Built, ...] = ()
     order: JoinOrder | None = None
+    replanned: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:

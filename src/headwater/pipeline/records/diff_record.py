@@ -25,7 +25,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     """`emitted` is the engine's payload, empty where nothing was emitted; `positions` are the source's, by tx.
 
     `at` and `pid` tell when and where it was written, for metrics alone. `costs` is what relations took since they were
-    last told of: microseconds of CPU, and transactions.
+    last told of: microseconds of CPU, and transactions; and, of one whose joins have many more or fewer rows than was
+    expected when their order was chosen, how many were expected of the worst join, and how many it has.
     """
 
     start: int
@@ -37,7 +38,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     at: float
     pid: int
     positions: dict[int, int]
-    costs: dict[str, tuple[int, int]]
+    costs: dict[str, tuple[int, ...]]
     emitted: memoryview
 
 
@@ -85,7 +86,7 @@ def encode_report(
     attempt: int,
     positions: dict[int, int],
     what: EmissionBatch,
-    costs: dict[str, tuple[int, int]] | None = None,
+    costs: dict[str, tuple[int, ...]] | None = None,
 ) -> list[bytes | memoryview]:
     """The record's payload, in pieces."""
     pieces = encode_pieces(what) if what.index else []

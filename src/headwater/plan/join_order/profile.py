@@ -6,9 +6,10 @@ The rules are those of the field: independence of conditions, containment of joi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
+from headwater.model.value import Value
 from headwater.plan.join_order.statistics import ColumnStatistics, Statistics, TableStatistics
 from headwater.sql.ir.conjunction import parts
 from headwater.sql.ir.expr import Call, ColumnRef, Const, Expr
@@ -175,6 +176,16 @@ def selectivity(expr: Expr, profile: Profile) -> float:
 def matched(columns: list[ColumnStatistics]) -> float:
     """Of all combinations of a row of each, the share in which these columns are equal."""
     common = {value for column in columns for value in column.common}
-    found = sum(math.prod(column.share(value) for column in columns) for value in common)
+    unknown = [_share_of_unknown(column, common) for column in columns]
+    pairs = list(zip(columns, unknown, strict=True))
+    found = sum(math.prod(column.common.get(value, rest) for column, rest in pairs) for value in common)
     others = max(min(column.distinct for column in columns) - len(common), 0.0)
     return found + others * math.prod(column.rest for column in columns)
+
+
+def _share_of_unknown(column: ColumnStatistics, common: Set[Value]) -> float:
+    """Of a value that is common in another column and not in this one, which may not have it at all: of so many values
+    it has no more than it has different ones."""
+    strange = len(common) - len(column.common)
+    has = column.distinct - len(column.common)
+    return column.rest * min(max(has, 0.0) / strange, 1.0) if strange else column.rest

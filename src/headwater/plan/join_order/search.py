@@ -87,3 +87,11 @@ def as_order(cardinality: Cardinality, tree: Tree) -> ClusterOrder:
 
     walk(tree)
     return ClusterOrder(tuple(steps), tuple(rows))
+
+
+def as_tree(order: ClusterOrder) -> Tree:
+    """What `as_order` was given."""
+    stack: list[Tree] = []
+    for step in order.steps:
+        stack.append((stack.pop(-2), stack.pop()) if step == JOIN else step)
+    return stack[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from decimal import Decimal
+
 import pytest
 
-from headwater.dialects.postgres.kernels.aggregates import IntegerSum
+from headwater.dialects.postgres.kernels.aggregates import IntegerSum, NumericSum
 from headwater.sql.evaluation import EvaluationError
 
 
@@ -27,3 +30,16 @@ def test_a_sum_that_is_no_bigint_is_an_error() -> None:
     sum.add(2**62, 2)
     with pytest.raises(EvaluationError, match="integer overflow"):
         sum.result()
+
+
+def test_many_numbers_at_once_add_up_to_what_they_do_one_by_one() -> None:
+    rng = random.Random(3)
+    kinds = (["1.50", "-2.25", "0.00"], ["1", "1.5", "-0.125"], ["NaN", "1"], ["Infinity", "2.0"], ["1e60", "0.001"])
+    for turn in range(200):
+        texts = [rng.choice(rng.choice(kinds) if turn % 2 else kinds[turn % 5]) for _ in range(rng.randrange(6))]
+        values = [rng.choice((Decimal(text), Decimal(text), None)) for text in texts] + [7] * (turn % 3)
+        once, one_by_one = (NumericSum(average=turn % 2 == 0) for _ in range(2))
+        once.add_all(values)
+        for value in values:
+            one_by_one.add(value, 1)
+        assert (once.dump(), str(once.result())) == (one_by_one.dump(), str(one_by_one.result())), values

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 from headwater.dialects.postgres.kernels.numeric import EXACT, NAN, checked, divided, scale_of
@@ -72,6 +74,19 @@ class NumericSum:
         else:
             self.positive += weight if number > 0 else 0
             self.negative += weight if number < 0 else 0
+
+    def add_all(self, values: Sequence[Any]) -> None:
+        """As `add` of each, once."""
+        numbers = [value for value in values if value is not None]
+        total = reduce(EXACT.add, numbers, self.total)
+        alike = isinstance(numbers[0], Decimal) and all(map(numbers[0].same_quantum, numbers)) if numbers else False
+        if not alike or not total.is_finite():
+            for value in numbers:
+                self.add(value, 1)
+            return
+        self.count += len(numbers)
+        self.total = total
+        self._show(scale_of(numbers[0]), len(numbers))
 
     def _show(self, scale: int, weight: int) -> None:
         self.scales[scale] += weight

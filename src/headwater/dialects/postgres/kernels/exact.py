@@ -143,9 +143,22 @@ def _strict(function: Callable[..., Any], runs: list[Run]) -> Run:
         only = runs[0]
         return lambda row: None if (value := only(row)) is None else function(value)
 
+    if len(runs) == 2:
+        return _strict_pair(function, *runs)
+
     def run(row: Row) -> Any:
         values = [each(row) for each in runs]
-        return None if None in values else function(*values)
+        return None if any(value is None for value in values) else function(*values)
+
+    return run
+
+
+def _strict_pair(function: Callable[..., Any], first: Run, second: Run) -> Run:
+    """By identity: to find out that a Decimal does not equal None takes Python longer than to multiply it."""
+
+    def run(row: Row) -> Any:
+        one, other = first(row), second(row)
+        return None if one is None or other is None else function(one, other)
 
     return run
 

@@ -56,7 +56,7 @@ def scale_of(number: Decimal) -> int:
 
 def checked(number: Decimal) -> Decimal:
     """Within what PostgreSQL holds, and without the sign of a zero."""
-    if number and number.is_finite() and number.adjusted() >= _WHOLE_DIGITS_MAX:
+    if number.adjusted() >= _WHOLE_DIGITS_MAX and number and number.is_finite():
         raise EvaluationError("value overflows numeric format")
     return EXACT.plus(number)
 

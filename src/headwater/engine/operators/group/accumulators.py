@@ -38,6 +38,10 @@ class Count:
         if value is not None:
             self.count += weight
 
+    def add_all(self, values: Sequence[Any]) -> None:
+        """As `add` of each, once."""
+        self.count += sum(value is not None for value in values)
+
     def result(self) -> Value:
         return self.count
 

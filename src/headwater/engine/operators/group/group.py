@@ -31,12 +31,13 @@ from headwater.model.encoding.tagged_bytes import alike
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
-from headwater.sql.evaluation import Accumulator, EvaluationError, Evaluator
+from headwater.sql.evaluation import Accumulator, AddsAll, EvaluationError, Evaluator
 from headwater.sql.ir.expr import Case, Const, Expr
 from headwater.sql.ir.relation import Aggregate, Group, columns_of
 
 FIRST_TX = 0
 _SEPARATOR = ","
+_MANY = 32  # values of a group in a step
 _ONLY = 0  # the group of an aggregate without keys
 _Look = tuple[bytes | None, ...]
 
@@ -88,6 +89,16 @@ class _Feed:
 
     values: list[Any]
     counts: list[bool] | None
+
+    def add_to(self, accumulator: Accumulator, places: Sequence[int], weights: Sequence[int]) -> None:
+        values, counts = self.values, self.counts
+        for place in places:
+            if counts is None or counts[place]:
+                accumulator.add(values[place], weights[place])
+
+    def of(self, places: Sequence[int]) -> list[Any]:
+        values, counts = self.values, self.counts
+        return [values[place] for place in places if counts is None or counts[place]]
 
 
 class GroupOperator:
@@ -170,16 +181,17 @@ class GroupOperator:
         if state is None:
             state = self._new(encoded, keys[touched[0]])
             self._groups.put(encoded, state)
-        for place in touched:
-            weight = diff[place]
-            state.rows += weight
-            if state.looks is not None:
+        weights = [diff[place] for place in touched]
+        state.rows += sum(weights)
+        if state.looks is not None:
+            for place, weight in zip(touched, weights, strict=True):
                 _count(state.looks, tuple(map(pack_any, keys[place])), weight)
+        all_come = len(touched) >= _MANY and weights.count(1) == len(weights)
         for each, feed in zip(state.accumulators, feeds, strict=True):
-            values, counts = feed.values, feed.counts
-            for place in touched:
-                if counts is None or counts[place]:
-                    each.add(values[place], diff[place])
+            if all_come and isinstance(each, AddsAll):
+                each.add_all(feed.of(touched))
+            else:
+                feed.add_to(each, touched, diff)
         self._work.gathered += 1
         self._show(state, encoded, tx, out)
 

@@ -38,6 +38,7 @@ class JoinOperator:
         self._sides = Sides.of(join, left, right, work, scans, null_aware=False)
         self._failures, self._work = failures, work
         self._schema = self.table.arrow
+        self.counts, self.rows = False, 0  # whether its rows are counted, and how many there are
         self._left = Matches(self._sides, work, None) if join.kind in ("left", "full") else None
         self._right = Matches(self._sides.flipped(), work, None) if join.kind in ("right", "full") else None
 
@@ -52,7 +53,10 @@ class JoinOperator:
         if self._right is not None:
             parts.append(self._padded(self._right.step(right, left).only(UNMATCHED, UNKNOWN), left_is_there=False))
         self._sides.absorb(left, right)
-        return together(parts, self.table).consolidated()
+        joined = together(parts, self.table).consolidated()
+        if self.counts:
+            self.rows += int(joined.diff.sum())
+        return joined
 
     def _first(self, left: KeyedUpdates, right: KeyedUpdates) -> Batch:
         """Of rows that come all at once, each once, no pair comes twice."""

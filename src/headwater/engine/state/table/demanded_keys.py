@@ -31,7 +31,7 @@ class DemandedKeys:
     _sorted: Uint64s | None = None
 
     def count(self, hashes: Iterable[int], diff: int) -> list[int]:
-        """Notes a subscriber that comes or leaves with these, each once."""
+        """Notes subscribers that come or leave: the hashes of each, each once."""
         self.turned = []
         for hash in hashes:
             before = self.counts[hash]
