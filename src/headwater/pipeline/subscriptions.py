@@ -106,7 +106,7 @@ class Subscriptions:
         self.ended(*instances)
 
     def passed(self, instance: int) -> None:
-        """The end of its window was read, and another window has begun."""
+        """The end of its window was read, and another window has begun or is about to."""
         self._ending.discard(instance)
 
     def ended(self, *instances: int) -> None:

@@ -84,7 +84,7 @@ class Life:
         one = self.current.pop(n, None)
         if one is None:
             self._subscribe(db, n)
-        elif one.until is None:
+        else:
             one.leave()
 
     def _subscribe(self, db: headwater.Database, n: int) -> None:
@@ -96,9 +96,9 @@ class Life:
             return
         planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
         kept = planned if planned.strategy == "incremental" else None
-        self._began(n, Watched(query.sql, live, kept, db.position(), partial(self._began, n)))
+        self.current[n] = Watched(query.sql, live, kept, db.position(), partial(self._began, query))
+        self._began(query, self.current[n])
 
-    def _began(self, n: int, watched: Watched) -> None:
+    def _began(self, query: Query, watched: Watched) -> None:
         """Once, or again where PostgreSQL does not tell what became of a partition."""
-        self.current[n] = watched
-        self.watched.append((self.case.queries[n], watched))
+        self.watched.append((query, watched))
