@@ -31,7 +31,7 @@ class Life:
     case: Case
     watched: list[tuple[Query, Watched]] = field(default_factory=list)
     current: dict[int, Watched] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    refused: dict[Query, str] = field(default_factory=dict)
     journal: Journal = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     ended: list[list[str]] = field(default_factory=list)
@@ -70,7 +70,8 @@ class Life:
                 ended = one.until is not None or one.live.wait(end, timeout=_PATIENCE_S)
                 assert ended or one.troubles, f"never right again: {one.sql}"
         for _, one in self.watched:
-            one.until = end if one.until is None else one.until
+            if one.until is None:
+                one.until = one.live.position if one.live.state == "closed" else end
 
     def _mark(self, emission: Emission | None) -> None:
         if emission is not None:
@@ -92,7 +93,7 @@ class Life:
         try:
             live = db.query(query.sql, *query.params, live=True)
         except headwater.HeadwaterError as error:
-            self.refused.append(f"{query.sql} {query.params}: {error}")
+            self.refused[query] = str(error)
             return
         planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
         kept = planned if planned.strategy == "incremental" else None
