@@ -206,6 +206,8 @@ class Simulation:
         self.works.begin_again()
 
     def evict(self) -> None:
+        """As the pipeline does: not before the windows of earlier lives have ended."""
+        self.expire()
         self.works.pipeline.evict()
 
     def restart(self) -> None:
