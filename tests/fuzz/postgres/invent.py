@@ -49,7 +49,8 @@ def invented(seed: int, stage: Stage, queries: int = 16, transactions: int = 12)
     sessions = tuple(tuple(every[place::_CONNECTIONS]) for place in range(_CONNECTIONS))
     late = tuple(n for n in range(len(asked)) if random.random() < 0.15)
     turns = tuple(random.randrange(len(asked)) for _ in range(2 * len(asked)))
-    return Case(tables, case.rows, asked, sessions, late, turns, random.choice((None, seed)))
+    strategies, by_key = random.choice((None, seed)), random.random() < 0.5
+    return Case(tables, case.rows, asked, sessions, late, turns, strategies, by_key)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import headwater
 from headwater.model.emission import Diff, Emission
 from tests.fuzz.living import Watched
+from tests.fuzz.opened import opened
 from tests.fuzz.postgres.case import Case, Query
 from tests.fuzz.postgres.oracle import Journal, contents, journal, watch
 from tests.fuzz.postgres.writers import fill, lived
@@ -42,7 +43,7 @@ class Life:
         with server.connect(database) as origin:
             fill(origin, self.case)
             watch(origin)
-            with self._strategies(), headwater.connect(url, runner="inline", data_dir=directory) as db:
+            with self._strategies(), opened(url, directory, by_key=self.case.by_key) as db:
                 self._watch(db, url)
             self.journal, self.ended = journal(origin), contents(origin, self.case)
 
