@@ -38,14 +38,14 @@ def test_in_one_process_the_rows_equal_the_oracles_at_every_transaction(seed: in
 @pytest.mark.parametrize("seed", range(3 * MULTIPLIER))
 def test_by_any_strategy_who_comes_and_goes_has_the_oracles_rows(seed: int, tmp_path: Path) -> None:
     with drawn_strategies(seed):
-        report = lived(demanded_case(9000 + seed), tmp_path, "inline", by_key=seed % 2 == 1)
+        report = lived(demanded_case(9000 + seed), tmp_path, "inline")
     assert report.checks > 20 and report.answered > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3 * MULTIPLIER))
 def test_of_tables_held_by_key_who_comes_and_goes_has_the_oracles_rows(seed: int, tmp_path: Path) -> None:
-    assert lived(demanded_case(9500 + seed), tmp_path, "inline", by_key=True).checks > 20
+    assert lived(demanded_case(9503 + seed, keyed=True), tmp_path, "inline", by_key=True).checks > 20
 
 
 @pytest.mark.timeout(900)
