@@ -101,8 +101,9 @@ class Follower:
         if self.watched.planned is None:
             self._follow_answers(position, after, scratch)
         elif position >= self.watched.began:
+            has_diff = position in self.left
             self._take(position)
-            self._check(scratch, position)
+            self._check(scratch, position, has_diff)
 
     def _follow_answers(self, position: int, after: float, scratch: Connection) -> None:
         began = position <= self.watched.began < after
@@ -121,11 +122,11 @@ class Follower:
         if early:
             raise Wrong(f"an emission where nothing was committed\n{self.watched.sql}\n{early}")
 
-    def _check(self, scratch: Connection, position: int) -> None:
+    def _check(self, scratch: Connection, position: int, has_diff: bool) -> None:
         found = self._compare(scratch, f"at {position}")
         if found is not None:
             self.report.checks += 1
-            self.report.changed += self.before is not None and self.before != found
+            self.report.changed += has_diff if self.before is None else self.before != found
             self.before = found
 
     def _compare(self, scratch: Connection, when: str) -> list[str] | None:
