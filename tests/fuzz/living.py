@@ -123,12 +123,20 @@ class Watched:
         self.emissions: list[Emission] = []
         self.troubles: list[str] = []
         self.until: int | None = None
+        self.again: Watched | None = None
         self._paused_at: int | None = None
-        self._watch_failures()  # first: what fails from here on is noted, what failed before is the phase below
+        with live._changed:  # nothing comes in between
+            self._begin(live, now)
+
+    def _begin(self, live: headwater.LiveResult, now: int) -> None:
+        assert live._phase != "initializing", f"never ready: {self.sql}"
+        self._watch_failures()
         self._stop = live.listen(self._take)
         self.first: State = live.snapshot
         self.began = self.first.position
-        if live._phase == "stale" and not live.resyncs:  # a slow machine may call all rows stale for a while
+        if live._phase == "stale" and live.resyncs:
+            self._paused_at = self.began
+        elif live._phase == "stale":  # a slow machine may call all rows stale for a while
             self.began = now
             self.troubles.append(str(live.reason))
         self._watch_resyncs()
@@ -144,7 +152,7 @@ class Watched:
     def _begin_again(self, result: Result) -> None:
         self._stop()
         self.until = self._paused_at
-        again = Watched(self.sql, self.live, self.next_planned, result.position, self._on_again)
+        again = self.again = Watched(self.sql, self.live, self.next_planned, result.position, self._on_again)
         again.first = apply(State(), result)
         again.began = result.position
         self._on_again(again)
@@ -178,10 +186,14 @@ class Watched:
         return dict(zip(positions, told, strict=True))
 
     def leave(self) -> None:
-        """Emissions may still come until it has left."""
-        self.until = self.live.position
+        """With the last one, where it had to begin again. What comes after that is not listened to."""
+        with self.live._changed:
+            last = self
+            while last.again is not None:
+                last = last.again
+            last._stop()
+            last.until = self.live.position
         self.live.abort()
-        self.until = max(self.until, self.live.snapshot.position)
 
 
 @dataclass(slots=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import headwater
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.case import Case
 from tests.fuzz.check import Report
 from tests.fuzz.demand.invent import demanded_case
 from tests.fuzz.invent import invented
 from tests.fuzz.living import Life, Origin
+from tests.fuzz.opened import opened
 from tests.fuzz.strategies import drawn_strategies
 from tests.fuzz.tally import OPERATORS
 from tests.fuzz.witness import witnessed
@@ -42,6 +42,12 @@ def test_by_any_strategy_who_comes_and_goes_has_the_oracles_rows(seed: int, tmp_
     assert report.checks > 20 and report.answered > 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3 * MULTIPLIER))
+def test_of_tables_held_by_key_who_comes_and_goes_has_the_oracles_rows(seed: int, tmp_path: Path) -> None:
+    assert lived(demanded_case(9503 + seed, keyed=True), tmp_path, "inline", by_key=True).checks > 20
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.spark
@@ -59,13 +65,14 @@ def test_through_spark_the_rows_equal_the_oracles_at_every_transaction(tmp_path:
     assert campaign.blind < 0.02, campaign.summary()
 
 
-def lived(case: Case, directory: Path, runner: str) -> Report:
-    """From its first row to its last transaction, and what its client was told."""
+def lived(case: Case, directory: Path, runner: str, by_key: bool = False) -> Report:
+    """From its first row to its last transaction, and what its client was told. `by_key`: tables of any size are held
+    by key, where they can be."""
     directory.mkdir(exist_ok=True)
-    path = directory / "origin.db"
+    path, cells = directory / "origin.db", "1x1" if by_key else "2x1"
     with (
         Origin.of(path, case) as origin,
-        headwater.connect(f"sqlite:///{path}", runner=runner, cells="2x1", data_dir=directory / "data") as db,
+        opened(f"sqlite:///{path}", directory / "data", runner=runner, cells=cells, by_key=by_key) as db,
     ):
         life = Life(case, db, origin)
         killed: list[int] = []

@@ -25,7 +25,7 @@ from headwater.client.database import Database
 from headwater.client.embedded import Embedded
 from headwater.gateway.server import Server
 from headwater.model.errors import HeadwaterError, Poisoned
-from headwater.model.limits import DEFAULT
+from headwater.model.limits import DEFAULT, Limits
 from headwater.pipeline.cell.expulsion import count
 from headwater.pipeline.data_dir.layout import Layout
 from tests.support.byhand import Works
@@ -158,15 +158,34 @@ FILL = (
 )
 SQLITE = {"serial": "INTEGER PRIMARY KEY", "slow": "json_quote(status)"}
 POSTGRES = {"serial": "SERIAL PRIMARY KEY", "slow": "quote_ident(status)"}
+BY_HAND = replace(LIMITS, build_bytes_min=1 << 30, segment_bytes_max=2 << 10)
+KEYED = (
+    "SELECT id, total, status FROM orders WHERE customer = 3",
+    "SELECT id, total FROM orders WHERE customer = 5 ORDER BY total DESC LIMIT 3",
+    "SELECT id, status FROM orders WHERE id = 34",
+    "SELECT name FROM customers WHERE id = 4",
+)
+_NOT_BY_HAND = {"built", "poison", "shelf", "shelf run"}
 
 
 @pytest.mark.slow
 def test_clients_resume_whichever_file_was_damaged(tmp_path: Path) -> None:
     """By hand, so often: the whole directory as a power cut leaves it, one file of it damaged."""
-    works = Works(tmp_path / "data", limits=replace(LIMITS, build_bytes_min=1 << 30, segment_bytes_max=2 << 10))
+    assert _damaged_by_hand(tmp_path, BY_HAND, tuple(QUERIES.values())) >= KINDS.keys() - _SELDOM - _NOT_BY_HAND
+
+
+@pytest.mark.slow
+def test_clients_of_tables_held_by_key_resume_whichever_file_was_damaged(tmp_path: Path) -> None:
+    seen = _damaged_by_hand(tmp_path, replace(BY_HAND, partial_rows_min=0), KEYED)
+    assert seen >= KINDS.keys() - _SELDOM - _NOT_BY_HAND - {"hydration"}
+
+
+def _damaged_by_hand(tmp_path: Path, limits: Limits, queries: Sequence[str]) -> set[str]:
+    """The kinds of files that were damaged."""
+    works = Works(tmp_path / "data", limits=limits)
     works.write(*(one.format(**SQLITE) for one in SCHEMA))
     works.write(*FILL[:200])
-    for sql in QUERIES.values():
+    for sql in queries:
         works.subscribe(sql.format(**SQLITE))
     chance, seen = random.Random(11), set[str]()
     for turn in range(24 * FUZZ):
@@ -187,7 +206,7 @@ def test_clients_resume_whichever_file_was_damaged(tmp_path: Path) -> None:
         except AssertionError as error:
             raise AssertionError(f"turn {turn}, {told}: {error}") from error
     works.close()
-    assert seen >= KINDS.keys() - _SELDOM - {"built", "poison", "shelf", "shelf run"}
+    return seen
 
 
 def damaged(root: Path, chance: random.Random, seen: set[str]) -> str:

@@ -66,11 +66,20 @@ QUERIES = (
     "SELECT a.id, c.x, json_quote(a.s) AS q FROM a FULL JOIN c ON c.y = a.n WHERE a.s IS NULL OR c.x > '1'",
 )
 ASKED = tuple(sql for sql in QUERIES if "OVER" in sql or "json" in sql or "date" in sql)
-
 RELATED = tuple(sql for sql in QUERIES if sql not in ASKED and ("JOIN" in sql or "count" in sql))
+BY_KEY = {"partial_rows_min": 0, "key_idle_ms": 0}  # tables of any size are held by key, and idle keys go at once
+KEYED = (
+    "SELECT id, s FROM a WHERE n = ?",
+    "SELECT n, s FROM a WHERE id = ?",
+    "SELECT id, n FROM a WHERE n = ? ORDER BY id DESC LIMIT 3",
+    "SELECT y, z FROM c WHERE x = ? ORDER BY y DESC LIMIT 2",
+)
+KEYED_TIMES = 30  # as likely as the others together and more: one query that needs all rows ends it for its table
 
 
 class Simulation:
+    """Of half of the lives tables are held by key."""
+
     def __init__(self, seed: int, data_dir: Path, queries: Sequence[str] = QUERIES) -> None:
         self.chance = random.Random(seed)
         pick = self.chance
@@ -82,7 +91,10 @@ class Simulation:
             history_emissions_max=pick.choice([2, 1000]),
             run_rows_min=pick.choice([2, 1024]),
         )
-        self.works = Works(data_dir, cells=pick.choice([1, 2, 3]), limits=limits)
+        cells = pick.choice([1, 2, 3])
+        if pick.random() < 0.5:
+            limits, cells, queries = replace(limits, **BY_KEY), 1, (*queries, *KEYED * KEYED_TIMES)
+        self.works = Works(data_dir, cells=cells, limits=limits)
         self.works.write(*SCHEMA)
         self.queries = queries
         self.done: list[str] = []
@@ -95,8 +107,10 @@ class Simulation:
             *[self.step] * 6,
             *[self.works.look] * 4,
             *[self.works.ask] * 2,
+            self.begin_again,
             *[self.subscribe] * 3,
             self.unsubscribe,
+            self.evict,
             self.crash_cell,
             self.save,
             self.sweep,
@@ -187,6 +201,14 @@ class Simulation:
 
     def sweep(self) -> None:
         self.works.pipeline._retention.sweep()
+
+    def begin_again(self) -> None:
+        self.works.begin_again()
+
+    def evict(self) -> None:
+        """As the pipeline does: not before the windows of earlier lives have ended."""
+        self.expire()
+        self.works.pipeline.evict()
 
     def restart(self) -> None:
         self.works.crash()

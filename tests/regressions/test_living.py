@@ -74,3 +74,17 @@ def test_an_answer_that_is_shown_again_is_right_for_the_position_it_was_given_at
     works.run()
     works.check()
     works.close()
+
+
+def test_columns_that_came_before_anything_was_logged_are_known_after_a_crash(tmp_path: Path) -> None:
+    """The log of a new database told of no position: the next life began behind the change, and could log no row."""
+    works = Works(tmp_path)
+    works.write("CREATE TABLE t (n INTEGER)")
+    works.subscribe(RANKED)
+    works.write("ALTER TABLE t ADD COLUMN m INTEGER DEFAULT 7")
+    works.crash()
+    works.resume()
+    works.write("INSERT INTO t (n) VALUES (1)")
+    works.run()
+    works.check()
+    works.close()

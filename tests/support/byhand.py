@@ -141,8 +141,17 @@ class Works:
         """The hub reads what the cells appended and hands it on."""
         self.hub._reader.round()
 
+    def begin_again(self) -> bool:
+        """Windows that were lost are asked for anew; whether there were any."""
+        return self.hub._resubscriber.restart()
+
     def run(self) -> None:
         """Until nothing moves any more."""
+        self._run()
+        while self.begin_again():
+            self._run()
+
+    def _run(self) -> None:
         self.capture()
         self.ask()
         for cell in self.cells:

@@ -275,7 +275,7 @@ class Pipeline:
         return planned.template.id not in self._catalog.templates or self._subscriptions.is_ending(planned.instance.id)
 
     def passed(self, instance: int) -> None:
-        """The end of its window was read, and another window has begun."""
+        """The end of its window was read, and another window has begun or is about to."""
         self._subscriptions.passed(instance)
 
     def ended(self, *instances: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from headwater.engine.requeried.keyed_rows import keys_of
+from headwater.log.record import tx_of
 from headwater.model.errors import HeadwaterError
 from headwater.pipeline.activation.activator import Outdated
 from headwater.pipeline.by_key.fetcher import KeyFetcher
@@ -80,6 +81,8 @@ class Subscriptions:
 
     def _log_begun(self, planned: Sequence[Planned], clients: Mapping[int, int]) -> None:
         """Each by the strategy that its template has now."""
+        for one in planned:
+            self._strategies.begin(one.template.id, tx_of(self._log.next_offset, 0))
         self._log.append_many([self._record(one) for one in planned])
         for one in planned:
             if one.strategy in ASKED:
@@ -106,7 +109,7 @@ class Subscriptions:
         self.ended(*instances)
 
     def passed(self, instance: int) -> None:
-        """The end of its window was read, and another window has begun."""
+        """The end of its window was read, and another window has begun or is about to."""
         self._ending.discard(instance)
 
     def ended(self, *instances: int) -> None:

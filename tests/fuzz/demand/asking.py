@@ -7,7 +7,7 @@ across types, are NULL, differ in case only, and stand in lists twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.dialects.sqlite.literals import write
 from headwater.model.schema import Column, Table
@@ -64,25 +64,32 @@ _FORMS: tuple[str, ...] = (
     "SELECT a.i AS k, sum({fails b}) AS f FROM {A} JOIN {B} ON {ab} WHERE {?a} GROUP BY a.i",
     "SELECT a.id AS a1, {fails a} AS f, (SELECT count(*) FROM {B} WHERE {ab}) AS n FROM {A} WHERE {?a}",
 )
+_KEYED: tuple[str, ...] = (
+    "SELECT a.id AS a1, a.i AS a2, a.s AS a3 FROM {A} WHERE {?a}",
+    "SELECT a.s AS a1 FROM {A} WHERE a.i > 0 AND {?a}",
+    "SELECT a.id AS a1, a.s AS a2 FROM {A} WHERE {?a} ORDER BY a.i DESC, a.id LIMIT 2",
+)
 _ASKED = ("i", "s", "id", "c", "x", "m", "b")
 _EQUAL = ("{0}.i = {1}.i", "{0}.i = {1}.id", "{0}.id = {1}.id", "{0}.s = {1}.s", "{0}.id = {1}.i")
 
 
 @dataclass(slots=True)
 class AskedFor:
-    """Writes skeletons, and instances of them."""
+    """Writes skeletons, and instances of them. `keyed`: mostly of one table that is asked for by values of its columns;
+    the others need all of its rows."""
 
     chance: Chance
     tables: tuple[Table, ...]
+    keyed: bool = False
 
     def queries(self, skeletons: int, instances: int) -> Iterator[list[Query]]:
         """The instances of each skeleton: some of them are the same query, and some ask for the same in other words."""
         for _ in range(skeletons):
-            skeleton = self._skeleton()
+            skeleton = self._skeleton(self.keyed and self.chance.likely(0.9))
             yield [Query(skeleton.instance(), ("asked",)) for _ in range(instances)]
 
-    def _skeleton(self) -> Skeleton:
-        form = self.chance.pick(_FORMS)
+    def _skeleton(self, keyed: bool) -> Skeleton:
+        form = self.chance.pick(_KEYED if keyed else _FORMS)
         here = {alias: self.chance.pick(self.tables) for alias in "abc"}
         one, other = self._keys(here)
         text = form.replace("{k}", one).replace("{l}", other)
@@ -92,6 +99,7 @@ class AskedFor:
         text = text.replace("{ab}", self._equality(here, "a", "b")).replace("{bc}", self._equality(here, "b", "c"))
         hole = text[text.index("{?") : text.index("}", text.index("{?")) + 1]
         asked = self._columns(hole[2:-1], here, one)
+        asked = [replace(each, sign="=") for each in asked] if keyed else asked
         return Skeleton(self.chance, text.replace(hole, "{}"), asked)
 
     def _equality(self, here: dict[str, Table], one: str, other: str) -> str:

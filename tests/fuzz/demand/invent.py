@@ -16,13 +16,14 @@ from tests.fuzz.invent import random_rows, random_table
 from tests.fuzz.oracle import Oracle
 
 
-def demanded_case(seed: int, skeletons: int = 4, instances: int = 5, commits: int = 25) -> Case:
+def demanded_case(seed: int, skeletons: int = 4, instances: int = 5, commits: int = 25, *, keyed: bool = False) -> Case:
+    """`keyed`: mostly of tables that are asked for by key."""
     random = Random(f"demand {seed}")
     chance = Chance(random, random.choice((4, 6, 10)), random.random() < 0.25)
     tables = tuple(random_table(chance, name, random.random() < 0.1) for name in "pqr"[: chance.pick((2, 3, 3))])
     rows = random_rows(chance, tables)
     first = {name: tuple(each.values()) for name, each in rows.of_table.items()}
-    groups = list(AskedFor(chance, tables).queries(skeletons, instances))
+    groups = list(AskedFor(chance, tables, keyed).queries(skeletons, instances))
     asked = tuple(query for group in groups for query in group)
     with Oracle(tables) as oracle:
         audience = Audience(chance, groups)

@@ -128,7 +128,7 @@ class Transaction:
 class Case:
     """`late` are the queries that are asked while the `sessions`, one for each connection, are at work already; then
     each of `turns` is left, or asked again where it was left before. `strategies` is what these are drawn by; None
-    where the planner chooses."""
+    where the planner chooses. `by_key`: tables of any size are held by key, where they can be."""
 
     tables: tuple[Table, ...]
     rows: tuple[Action, ...]
@@ -137,6 +137,7 @@ class Case:
     late: tuple[int, ...] = ()
     turns: tuple[int, ...] = ()
     strategies: int | None = None
+    by_key: bool = False
 
     def created(self) -> Iterator[str]:
         for table in self.tables:

@@ -48,7 +48,9 @@ def invented(seed: int, stage: Stage, queries: int = 16, transactions: int = 12)
     every = [replace(stage.best(some), committed=random.random() > 0.12) for some in drafts]
     sessions = tuple(tuple(every[place::_CONNECTIONS]) for place in range(_CONNECTIONS))
     late = tuple(n for n in range(len(asked)) if random.random() < 0.15)
-    return Case(tables, case.rows, asked, sessions, late)
+    turns = tuple(random.randrange(len(asked)) for _ in range(2 * len(asked)))
+    strategies, by_key = random.choice((None, seed)), random.random() < 0.5
+    return Case(tables, case.rows, asked, sessions, late, turns, strategies, by_key)
 
 
 @dataclass(slots=True)

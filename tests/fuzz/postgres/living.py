@@ -15,6 +15,7 @@ from pathlib import Path
 import headwater
 from headwater.model.emission import Diff, Emission
 from tests.fuzz.living import Watched
+from tests.fuzz.opened import opened
 from tests.fuzz.postgres.case import Case, Query
 from tests.fuzz.postgres.oracle import Journal, contents, journal, watch
 from tests.fuzz.postgres.writers import fill, lived
@@ -31,7 +32,7 @@ class Life:
     case: Case
     watched: list[tuple[Query, Watched]] = field(default_factory=list)
     current: dict[int, Watched] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    refused: dict[Query, str] = field(default_factory=dict)
     journal: Journal = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     ended: list[list[str]] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Life:
         with server.connect(database) as origin:
             fill(origin, self.case)
             watch(origin)
-            with self._strategies(), headwater.connect(url, runner="inline", data_dir=directory) as db:
+            with self._strategies(), opened(url, directory, by_key=self.case.by_key) as db:
                 self._watch(db, url)
             self.journal, self.ended = journal(origin), contents(origin, self.case)
 
@@ -70,7 +71,8 @@ class Life:
                 ended = one.until is not None or one.live.wait(end, timeout=_PATIENCE_S)
                 assert ended or one.troubles, f"never right again: {one.sql}"
         for _, one in self.watched:
-            one.until = end if one.until is None else one.until
+            if one.until is None:
+                one.until = one.live.position if one.live.state == "closed" else end
 
     def _mark(self, emission: Emission | None) -> None:
         if emission is not None:
@@ -84,7 +86,7 @@ class Life:
         one = self.current.pop(n, None)
         if one is None:
             self._subscribe(db, n)
-        elif one.until is None:
+        else:
             one.leave()
 
     def _subscribe(self, db: headwater.Database, n: int) -> None:
@@ -92,13 +94,13 @@ class Life:
         try:
             live = db.query(query.sql, *query.params, live=True)
         except headwater.HeadwaterError as error:
-            self.refused.append(f"{query.sql} {query.params}: {error}")
+            self.refused[query] = str(error)
             return
         planned = db._backend._planned[live.id]  # type: ignore[attr-defined]
         kept = planned if planned.strategy == "incremental" else None
-        self._began(n, Watched(query.sql, live, kept, db.position(), partial(self._began, n)))
+        self.current[n] = Watched(query.sql, live, kept, db.position(), partial(self._began, query))
+        self._began(query, self.current[n])
 
-    def _began(self, n: int, watched: Watched) -> None:
+    def _began(self, query: Query, watched: Watched) -> None:
         """Once, or again where PostgreSQL does not tell what became of a partition."""
-        self.current[n] = watched
-        self.watched.append((self.case.queries[n], watched))
+        self.watched.append((query, watched))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,21 +27,19 @@ from tests.support.oracle import applied
 RAISES = "PostgreSQL raises"
 FAILED = "we say that PostgreSQL raises"
 LAX = "PostgreSQL raises, we do not"
-_RAISED = re.compile(r"out of range|by zero|more than one row|cannot convert")
+_RAISED = re.compile(r"out of range|by zero|more than one row|cannot convert|cannot subtract infinite")
 
 
 def witnessed(life: Life, scratch: Connection) -> Report:
     """Raises `Wrong`."""
-    if life.refused:
-        raise Wrong(f"refused, where PostgreSQL answers\n{life.refused[0]}")
     for query, one in life.watched:
         strange = [reason for reason in one.troubles if not _RAISED.search(reason)]
         if strange:
             raise Wrong(f"in trouble, where PostgreSQL is not\n{query.sql} {query.params}\n{strange}")
     kept = [one.planned for _, one in life.watched if one.planned is not None]
     seen = Counter(name for planned in kept for name in operators(planned))
-    refused = len(life.watched) - len(kept) if life.case.strategies is None else 0
-    report = Report(queries=len(kept) + refused, refused=refused, seen=seen)
+    asked = len(life.watched) - len(kept) if life.case.strategies is None else 0
+    report = Report(queries=len(kept) + asked, refused=asked, seen=seen)
     followers = [Follower(query, watched, report) for query, watched in life.watched]
     fill(scratch, life.case)
     order = list(life.journal)
@@ -49,14 +47,23 @@ def witnessed(life: Life, scratch: Connection) -> Report:
         raise Wrong("another order of commits than the server's")
     for follower in followers:
         follower.begin(life.positions[order[0]] if order else math.inf, scratch)
+    refused = _still_refused(life.refused, scratch)
     for xid, after in zip(order, [*order[1:], None], strict=True):
         repeat(scratch, life.journal[xid])
+        refused = _still_refused(refused, scratch)
         until = math.inf if after is None else life.positions[after]
         for follower in followers:
             follower.follow(life.positions[xid], until, scratch)
     if contents(scratch, life.case) != life.ended:
         raise AssertionError("the journal leads elsewhere than the transactions did")
+    for query, reason in refused.items():
+        raise Wrong(f"refused, where PostgreSQL answers\n{query.sql} {query.params}: {reason}")
     return report
+
+
+def _still_refused(refused: Mapping[Query, str], scratch: Connection) -> dict[Query, str]:
+    """Without those for which PostgreSQL has an error here: it may have had it when it was asked."""
+    return {query: reason for query, reason in refused.items() if answer(scratch, query) is not None}
 
 
 @dataclass(slots=True)
@@ -94,8 +101,9 @@ class Follower:
         if self.watched.planned is None:
             self._follow_answers(position, after, scratch)
         elif position >= self.watched.began:
+            has_diff = position in self.left
             self._take(position)
-            self._check(scratch, position)
+            self._check(scratch, position, has_diff)
 
     def _follow_answers(self, position: int, after: float, scratch: Connection) -> None:
         began = position <= self.watched.began < after
@@ -114,11 +122,11 @@ class Follower:
         if early:
             raise Wrong(f"an emission where nothing was committed\n{self.watched.sql}\n{early}")
 
-    def _check(self, scratch: Connection, position: int) -> None:
+    def _check(self, scratch: Connection, position: int, has_diff: bool) -> None:
         found = self._compare(scratch, f"at {position}")
         if found is not None:
             self.report.checks += 1
-            self.report.changed += self.before is not None and self.before != found
+            self.report.changed += has_diff if self.before is None else self.before != found
             self.before = found
 
     def _compare(self, scratch: Connection, when: str) -> list[str] | None:

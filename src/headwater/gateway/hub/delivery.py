@@ -115,6 +115,7 @@ class Delivery:
     def _lost(self, window: WindowCache, event: Event) -> None:
         """Changes are missing that cannot be had any more: subscribers keep what they have until it has begun anew."""
         window.forget()
+        self._pipeline.passed(event.instance)
         subscriptions = list(self._windows.subscribers(event.instance))
         for subscription in subscriptions:
             subscription.started, subscription.resume = False, None

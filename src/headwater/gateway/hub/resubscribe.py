@@ -56,16 +56,23 @@ class Resubscriber:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for together in self._taken():
-                try:
-                    self._begin(together)
-                except Exception:
-                    _log.exception("could not restart live queries")
+            with self._changed:
+                self._changed.wait_for(lambda: self._lost or self._stop.is_set())
+            self.restart()
+
+    def restart(self) -> bool:
+        """Restarts those that were lost until now; whether there were any. By hand, where no thread runs."""
+        lost = list(self._taken())
+        for together in lost:
+            try:
+                self._begin(together)
+            except Exception:
+                _log.exception("could not restart live queries")
+        return bool(lost)
 
     def _taken(self) -> Iterator[list[Planned]]:
         """Those of one template together: its tables are read once, and one write to the log does for all."""
         with self._changed:
-            self._changed.wait_for(lambda: self._lost or self._stop.is_set())
             lost, self._lost = sorted(self._lost.values(), key=_template), {}
         return (list(together) for _, together in groupby(lost, _template))
 

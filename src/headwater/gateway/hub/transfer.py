@@ -20,7 +20,16 @@ class Transfer:
         self._pipeline, self._lock, self._windows, self._delivery = pipeline, lock, windows, delivery
 
     def is_wanted(self, planned: Planned) -> bool:
-        return planned.instance.id in self._windows.subscribed
+        """Whether somebody is subscribed to it. Where nobody is, a window that shows nothing ends here: it would count
+        as asked for, and who comes next would wait for it in vain."""
+        instance = planned.instance.id
+        with self._lock:
+            window = self._windows.find(instance)
+            if instance in self._windows.subscribed:
+                return True
+            if window is not None and not window.shows:
+                self._windows.end(window)
+            return False
 
     def refuse(self, planned: Planned, reason: str) -> None:
         with self._lock:

@@ -128,9 +128,9 @@ class Mover:
 
     def _weigh_followed(self, relation: str, spent: Spent) -> None:
         change_ms = spent.ms / max(1, spent.transactions)
-        if change_ms < self.limits.follow_ms_max:
-            return
         catalog = self._moves.catalog
+        if change_ms < self.limits.follow_ms_max or relation in catalog.by_key:
+            return
         templates = [id for id, known in list(catalog.templates.items()) if known.table == relation and known.arranged]
         asked_ms = self._asked_ms(templates, change_ms * _HALF)
         told = f"a transaction costs {change_ms:.1f} ms of CPU to follow, {asked_ms:.1f} ms to ask again"

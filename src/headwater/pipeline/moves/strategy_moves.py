@@ -54,13 +54,17 @@ class StrategyMoves:
             self.log.append(MoveRecord(template, moved.strategy, moved.reason))
 
     def ask(self, template_id: str, reason: str, change_ms: float = 0.0, times: int = 1) -> bool:
-        """The source answers its windows from here on; whether that is another strategy than before."""
+        """The source answers its windows from here on; whether that is another strategy than before. Not those of a
+        table that is held by key: what is held for them are the rows that they ask for, and their changes are all that
+        is heard of."""
         template = self.usage.template(template_id)
         if template is None:
             return False
         with self.turns.of(template.table):
             known = self.catalog.templates.get(template_id)
             if known is None or known.arranged is None or template_id in self.catalog.moved:
+                return False
+            if template.table in self.catalog.by_key:
                 return False
             moved = MovedTemplate(REQUERY, reason, template.table, change_ms, times)
             made = {one.id: self._question(template, one, reason) for one in self.usage.instances(template_id)}

@@ -29,8 +29,12 @@ class CurrentStrategies:
         past.append((tx, after))
         del past[:-_PAST_MAX]
 
-    def forget(self, template: str) -> None:
-        self._past.pop(template, None)
+    def begin(self, template: str, tx: int) -> None:
+        """A window of it begins. A template that ended since it was moved begins anew as it was planned: from here on
+        it was never moved. Under the lock."""
+        past, moved = self._past.get(template), self._catalog.moved.get(template)
+        if past is not None and past[-1][1] is not None and moved is None:
+            self.note(template, None, tx, None)
 
     def at(self, planned: Planned, tx: int | None = None) -> Planned:
         """The plan with the strategy of its windows now; or, for who has read its cell up to `tx`, there."""

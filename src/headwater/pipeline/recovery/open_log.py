@@ -92,9 +92,10 @@ def _catalog(source: Source, layout: Layout, grid: Grid, log: SegmentWriter) -> 
 def _position(source: Source, layout: Layout, log: SegmentWriter, known: int | None, limits: Limits) -> int:
     position = last_position(layout.log, known)
     found = source.position()
-    if position is None:
+    if position is None and log.next_offset == FIRST_OFFSET:
         _begin_at(log, found, limits)
         return found
+    position = position or 0  # where it began, if it does not say
     if found < position:
         raise SourceError(
             f"the source is at position {found}, before {position}, which was read already: it is another database, "
