@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from headwater.model.change import Transaction
+from headwater.sources.look_pace import GATHER_S, LookPace
 from headwater.sources.sqlite.log_decoder import LogDecoder
-from headwater.sources.sqlite.look_pace import GATHER_S, LookPace
 from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.replica import drain
 

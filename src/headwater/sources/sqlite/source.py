@@ -22,10 +22,10 @@ from headwater.fs.doorbell import Doorbell
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
+from headwater.sources.look_pace import LookPace
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
 from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite.log_decoder import LogDecoder
-from headwater.sources.sqlite.look_pace import LookPace
 from headwater.sources.sqlite.merge_boundaries import Boundaries
 from headwater.sources.sqlite.questions.log_position import is_installed, log_position
 from headwater.sources.sqlite.questions.moment import SqliteMoment, plain
