@@ -16,7 +16,15 @@ from headwater.model.change import Transaction
 from headwater.sources.sqlite import read_pin
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.triggers import POSITION
-from headwater.sources.sqlite.wal import HEADER_BYTES, WalReader, checksums, left_seqs, parse_header, read_commits
+from headwater.sources.sqlite.wal import (
+    HEADER_BYTES,
+    WalReader,
+    checksums,
+    frame_checksums,
+    left_seqs,
+    parse_header,
+    read_commits,
+)
 from tests.sources.replica import drain
 from tests.sources.sqlite.conftest import Connect
 
@@ -36,6 +44,14 @@ def slow_checksum(words: list[int], s0: int, s1: int) -> tuple[int, int]:
 def test_checksums_are_sqlites(words: list[int], s0: int, s1: int) -> None:
     found = checksums(np.array([words], np.uint32), np.array([[s0, s1]], np.uint32))[0]
     assert tuple(map(int, found)) == slow_checksum(words, s0, s1)
+
+
+@given(st.binary(min_size=3 * (24 + 512), max_size=3 * (24 + 512)), st.booleans())
+def test_of_a_frame_its_first_words_and_its_page_are_summed(data: bytes, big_endian: bool) -> None:
+    frames = np.frombuffer(data, ">u4" if big_endian else "<u4").reshape(3, -1)
+    before = np.arange(6, dtype=np.uint32).reshape(3, 2)
+    summed = np.concatenate((frames[:, :2], frames[:, 6:]), axis=1)
+    assert (frame_checksums(frames, before) == checksums(summed, before)).all()
 
 
 def written(source: SqliteSource, db: sqlite3.Connection, count: int = 5) -> bytes:

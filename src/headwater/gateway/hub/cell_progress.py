@@ -51,8 +51,10 @@ class GridProgress:
         """Until a cell appends a record."""
         if len(self._cells) == 1:
             self._cells[0].reader.wait(timeout_s)
-        else:
-            select.select([cell.reader.fileno() for cell in self._cells], [], [], timeout_s)
+            return
+        readers = {cell.reader.fileno(): cell.reader for cell in self._cells}
+        for rung in select.select(list(readers), [], [], timeout_s)[0]:
+            readers[rung].wait(0)  # which silences it: what it rang for is read next
 
     @property
     def slowest(self) -> int:

@@ -63,8 +63,8 @@ class DiffReader:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                if not self.round():
-                    self._cells.wait(_WAIT_S)
+                self.round()
+                self._cells.wait(_WAIT_S)  # not at all where more is there already
             except Exception:
                 _log.exception("delivering emissions failed; retrying")
                 self._stop.wait(_WAIT_S)

@@ -90,10 +90,17 @@ def weight_of(emission: Diff | Swap) -> int:
     """About as many bytes as it takes in memory."""
     if isinstance(emission, Swap):
         return _EMISSION_BYTES + _VALUE_BYTES * len(emission.pairs)
-    return _EMISSION_BYTES + sum(_CHANGE_BYTES + _weight(one.old) + _weight(one.new) for one in emission.changes)
+    weight = _EMISSION_BYTES + _CHANGE_BYTES * len(emission.changes)
+    for change in emission.changes:
+        for row in (change.old, change.new):
+            if row is not None:
+                weight += _weight(row)
+    return weight
 
 
-def _weight(row: Fields | None) -> int:
-    if row is None:
-        return 0
-    return _VALUE_BYTES * len(row) + sum(len(value) for value in row.values() if isinstance(value, _LONG))
+def _weight(row: Fields) -> int:
+    weight = _VALUE_BYTES * len(row)
+    for value in row.values():
+        if isinstance(value, _LONG):
+            weight += len(value)
+    return weight

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import groupby
 from typing import assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -22,6 +23,7 @@ from headwater.gateway.hub.window_cache import Resume
 from headwater.gateway.server import Server
 from headwater.gateway.web.call_batcher import Batcher
 from headwater.gateway.web.gateway_state import GatewayState
+from headwater.gateway.web.limits.bounded_protocols import TEXTS
 from headwater.gateway.web.limits.socket_limits import SocketLimits
 from headwater.gateway.web.outbox import Data, SocketOutbox
 from headwater.gateway.web.socket_sink import SocketSink
@@ -52,6 +54,7 @@ _log = logging.getLogger("headwater.socket")
 class Socket:
     def __init__(self, websocket: WebSocket, server: Server, shared: GatewayState) -> None:
         self._websocket, self._server, self._shared = websocket, server, shared
+        self._sends_together = TEXTS in websocket.scope.get("extensions", {})
         self._limits = server.pipeline.limits
         self._address = websocket.client.host if websocket.client else ""
         share = shared.share_of(self._address, self._limits)
@@ -235,9 +238,14 @@ class Socket:
                 return
 
     async def _transmit(self, messages: list[Data]) -> None:
-        for data in messages:
-            text = data.decode() if isinstance(data, bytes) else await self._shared.workers.slowly(_text_of, data)
-            await self._websocket.send_text(text)
+        """In one piece, as far as they are encoded already, where the server can."""
+        for encoded, group in groupby(messages, key=lambda data: isinstance(data, bytes)):
+            if encoded and self._sends_together:
+                await self._websocket.send({"type": "websocket.send", TEXTS: list(group)})
+                continue
+            for data in group:
+                text = data.decode() if isinstance(data, bytes) else await self._shared.workers.slowly(_text_of, data)
+                await self._websocket.send_text(text)
 
     def beat(self) -> Session | None:
         """Over when the peer has stopped reading."""

@@ -208,11 +208,6 @@ class _Rows:
         self.diffs: list[int] = []
         self.renames: list[tuple[int, int, int]] = []
 
-    def add(self, image: Row, tx: int, diff: int) -> None:
-        self.images.append(image)
-        self.txs.append(tx)
-        self.diffs.append(diff)
-
 
 class _Layout:
     """What encoding needs to know of a table, computed once."""
@@ -264,13 +259,15 @@ def _encode_columns(transactions: Sequence[Transaction]) -> _Body:
 def _gather(
     transactions: Sequence[Transaction], tables: Mapping[str, Table], partitions: int
 ) -> dict[tuple[str, int], _Rows]:
-    layouts = {name: _layout(tables[name]) for name in {change.table for one in transactions for change in one.changes}}
     sections: dict[tuple[str, int], _Rows] = {}
+    name: str | None = None  # of the change before
     for ordinal, transaction in enumerate(transactions):
         for change in transaction.changes:
-            layout = layouts[change.table]
-            key = (change.table, _partition(change, layout, partitions))
-            rows = sections.get(key) or sections.setdefault(key, _Rows())
+            if change.table != name or partitions > 1:
+                name = change.table
+                layout = _layout(tables[name])
+                key = (name, _partition(change, layout, partitions))
+                rows = sections.get(key) or sections.setdefault(key, _Rows())
             _add(rows, change, ordinal, layout)
     return sections
 
@@ -285,14 +282,19 @@ def _partition(change: Change, layout: _Layout, partitions: int) -> int:
 
 
 def _add(rows: _Rows, change: Change, ordinal: int, layout: _Layout) -> None:
-    if change.old is not None:
-        rows.add(change.old, ordinal, -1)
-    if change.new is not None:
-        rows.add(change.new, ordinal, 1)
-        if change.old is not None and layout.identity(change.old) != layout.identity(change.new):
-            old, new = layout.hash(change.old), layout.hash(change.new)
-            if old != new:  # the values may differ where the collation sees none
-                rows.renames.append((ordinal, old, new))
+    old, new = change.old, change.new
+    if old is None or new is None:
+        rows.images.append(new if old is None else old)  # type: ignore[arg-type]
+        rows.txs.append(ordinal)
+        rows.diffs.append(1 if old is None else -1)
+        return
+    rows.images += old, new
+    rows.txs += ordinal, ordinal
+    rows.diffs += -1, 1
+    if layout.identity(old) != layout.identity(new):
+        was, now = layout.hash(old), layout.hash(new)
+        if was != now:  # the values may differ where the collation sees none
+            rows.renames.append((ordinal, was, now))
 
 
 def _rows_batch(rows: _Rows, layout: _Layout) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from headwater.sources.sqlite.cascades import Cascades
 LogRow = tuple[Any, ...]  # seq, t, op, o0, n0, o1, n1, …
 
 _Misfits = dict[tuple[type, ...], frozenset[int]]  # by the types of a row's values
+_NO_MISFITS: frozenset[int] = frozenset()
 _TYPES: dict[type, Type] = {int: Type.INTEGER, float: Type.REAL, str: Type.TEXT, bytes: Type.BLOB}
 
 
@@ -68,6 +69,10 @@ class LogDecoder:
 
     def _transaction(self, rows: list[LogRow], end: int) -> list[Item]:
         """The transaction, and before it the schema changes that its values ask for."""
+        changes = self._plain_changes(rows)
+        if changes is not None:
+            self.position = end
+            return [Transaction(end, tuple(changes))] if changes else []
         cascades = Cascades()
         items: list[Item] = []
         for row in rows:
@@ -79,6 +84,27 @@ class LogDecoder:
         ended = {item.before.name for item in items if isinstance(item, SchemaChange) and item.after is None}
         kept = tuple(change for change in cascades.changes if change.table not in ended)
         return [*items, Transaction(end, kept)] if kept else items
+
+    def _plain_changes(self, rows: list[LogRow]) -> list[Change] | None:
+        """Of a transaction as most are: values of the types that are known, tables that do not refer to themselves.
+        None for any other; nothing was done then."""
+        changes: list[Change] = []
+        of = None  # the capture that the rows just before were of
+        for row in rows:
+            if row[1] != of:
+                of, capture = row[1], self._reported(row)
+                if capture is None or capture.shape.refers_to_itself:
+                    return None
+                name, end = capture.shape.name, 3 + 2 * len(capture.types)
+                fine, since = self._checked[capture.id], capture.since or 0
+            old = row[3:end:2] if row[2] != "i" else None
+            new = row[4:end:2] if row[2] != "d" else None
+            if row[0] <= since or fine.get(tuple(map(type, old or new or ()))) != _NO_MISFITS:
+                return None
+            if old is not None and new is not None and fine.get(tuple(map(type, new))) != _NO_MISFITS:
+                return None
+            changes.append(Change(name, old, new))
+        return changes
 
     def _reported(self, row: LogRow) -> TableCapture | None:
         """None for a row that is older than its capture's types, or that comes after the capture's end."""

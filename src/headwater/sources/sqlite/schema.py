@@ -307,3 +307,9 @@ def estimate_rows(db: sqlite3.Connection, shape: SqliteTable) -> int | None:
         return None
     noted = db.execute("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = ?", (shape.name,)).fetchone()[0]
     return None if noted is None else int(noted)
+
+
+def text_encoding(db: sqlite3.Connection) -> str:
+    """By Python's name for it."""
+    names = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
+    return names[db.execute("PRAGMA encoding").fetchone()[0]]

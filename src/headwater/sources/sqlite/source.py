@@ -22,6 +22,7 @@ from headwater.fs.doorbell import Doorbell
 from headwater.model.change import Transaction
 from headwater.model.errors import SourceError
 from headwater.sources.cancellation import Cancellation
+from headwater.sources.look_pace import LookPace
 from headwater.sources.source import Answer, Item, Moment, Params, Reads
 from headwater.sources.sqlite.base import SqliteBase, SqliteSnapshot, read_log, schema_version
 from headwater.sources.sqlite.log_decoder import LogDecoder
@@ -32,6 +33,7 @@ from headwater.sources.sqlite.questions.pool import QuestionProcesses
 from headwater.sources.sqlite.questions.question import source_error
 from headwater.sources.sqlite.questions.replies import answer_of, answers_of, reads_of
 from headwater.sources.sqlite.read_pin import ReadPins
+from headwater.sources.sqlite.schema import text_encoding
 from headwater.sources.sqlite.schema_changes import outdated_captures, read_views
 from headwater.sources.sqlite.triggers import POSITION
 from headwater.sources.sqlite.wal import WalReader
@@ -65,12 +67,12 @@ class SqliteSource(SqliteBase):
         self._writer = self._opened()
         self._file = self._identity()
         self._views = {} if is_installed(self._writer) else read_views(self._writer)  # since our last life, any
-        name = POSITION.encode(_encoding(self._writer))
+        name = POSITION.encode(text_encoding(self._writer))
         self._wal = WalReader(self.path.with_name(self.path.name + "-wal"), name)
         self._pins = ReadPins(self._connect, self._wal)
         self._watch = self._connect()
         self._bell = Doorbell(self._wal.path, self.path)
-        self._boundaries = Boundaries()
+        self._boundaries, self._pace = Boundaries(), LookPace()
         self._decoding: LogDecoder | None = None
         self._reported = 0
         self._tick_at_s = self._look_at_s = 0.0
@@ -81,9 +83,10 @@ class SqliteSource(SqliteBase):
     # Changes
 
     def changes(self, after: int, timeout_s: float) -> list[Item]:
-        now_s = time.monotonic()
-        deadline_s, pause_s, rung = now_s + timeout_s, LOOK_MIN_S, False
+        deadline_s, pause_s, rung = time.monotonic() + timeout_s, LOOK_MIN_S, False
+        self._pace.gather(deadline_s - timeout_s, timeout_s)
         while True:
+            now_s = time.monotonic()
             version = self._version()
             if version != self._looked_version or now_s >= self._look_at_s or after < self._reported:
                 self._look_at_s, rung = now_s + LOOK_MAX_S, False
@@ -91,13 +94,13 @@ class SqliteSource(SqliteBase):
                 items = self._look(after)
                 self._looked_version = version if version >= 0 and self._is_at_end else -2
                 if items:
+                    self._pace.found(now_s)
                     return items
             if now_s >= deadline_s or self._closed:
                 return []
             pause_s = min(pause_s, LOOK_MAX_S) if rung or self._is_being_written() else LOOK_MAX_S
             rung_now = self._rung(min(deadline_s - now_s, pause_s))
             rung, pause_s = rung or rung_now, LOOK_MIN_S if rung_now else pause_s * LOOK_GROWTH
-            now_s = time.monotonic()
 
     @property
     def _is_at_end(self) -> bool:
@@ -392,9 +395,3 @@ def _dated(items: list[Item], at: float | None) -> list[Item]:
             items[place] = replace(item, committed_at=at)
             break
     return items
-
-
-def _encoding(db: sqlite3.Connection) -> str:
-    """By Python's name for it."""
-    names = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
-    return names[db.execute("PRAGMA encoding").fetchone()[0]]

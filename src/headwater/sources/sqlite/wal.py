@@ -33,6 +33,7 @@ ENDS_MAX = 1 << 20  # remembered; older ones go, and what is read again that far
 _MAGIC = (0x377F0682, 0x377F0683)  # checksums over little- and big-endian words
 _LEAF_OF_TABLE = 0x0D
 _SALTS = struct.Struct(">II")
+_HEAD = struct.Struct(">6I")  # of a frame: page, size of the database after a commit, salts, checksum
 
 Words = npt.NDArray[np.uint32]
 
@@ -78,6 +79,14 @@ def checksums(words: Words, before: Words) -> Words:
     return result
 
 
+def frame_checksums(frames: Words, before: Words) -> Words:
+    """As `checksums`, over what is summed of each frame: the first words of its head, and its page."""
+    carry, weights = _coefficients(frames.shape[1] // 2 - 2)
+    frames, weights = frames.astype(np.uint32, copy=False), weights.T
+    result: Words = before @ carry + (weights[:, :2] @ frames[:, :2].T + weights[:, 2:] @ frames[:, 6:].T).T
+    return result
+
+
 @lru_cache(maxsize=16)
 def _coefficients(pairs: int) -> tuple[Words, Words]:
     weights = np.zeros((pairs * 2, 2), np.uint32)
@@ -87,7 +96,7 @@ def _coefficients(pairs: int) -> tuple[Words, Words]:
         weights[2 * pair] = ((a + b) & mask, (c + d) & mask)
         weights[2 * pair + 1] = (b, d)
         a, b, c, d = (a + b) & mask, (a + 2 * b) & mask, (c + d) & mask, (c + 2 * d) & mask
-    return np.array([[a, c], [b, d]], np.uint32), weights
+    return np.array([[a, c], [b, d]], np.uint32), np.asfortranarray(weights)
 
 
 def _words(big_endian: bool) -> np.dtype[np.uint32]:
@@ -112,38 +121,48 @@ def read_commits(
     count = len(data) // header.frame_bytes
     if not count:
         return WalCommits(0, checksum, [], False)
-    frames = np.frombuffer(data, np.uint8, count * header.frame_bytes).reshape(count, header.frame_bytes)
-    heads = np.frombuffer(frames[:, :FRAME_BYTES].tobytes(), ">u4").reshape(count, 6).astype(np.uint32)
-    valid = max(_valid(frames, heads, header, checksum), min(trusted, count))
-    commits = np.flatnonzero(heads[:valid, 1])
-    if not len(commits):
+    heads = _heads(data, header, count, trusted)
+    valid = max(_valid(data, heads, header, checksum), min(trusted, count))
+    commits = [frame for frame, head in enumerate(heads[:valid]) if head[1]]
+    if not commits:
         return WalCommits(0, checksum, [], valid == count)
-    last = int(commits[-1])
-    seqs = _seqs(data, header, commits.tolist(), name)
-    return WalCommits(last + 1, (int(heads[last, 4]), int(heads[last, 5])), seqs, valid == count)
+    last = commits[-1]
+    return WalCommits(last + 1, (heads[last][4], heads[last][5]), _seqs(data, header, commits, name), valid == count)
 
 
-def _valid(frames: npt.NDArray[np.uint8], heads: Words, header: WalHeader, checksum: tuple[int, int]) -> int:
+def _heads(data: bytes, header: WalHeader, count: int, trusted: int) -> list[tuple[int, ...]]:
+    """Those of the first frames, up to one that was left there by the WAL before."""
+    heads: list[tuple[int, ...]] = []
+    for frame in range(count):
+        head = _HEAD.unpack_from(data, frame * header.frame_bytes)
+        if head[2:4] != header.salts and not _is_bare(head) and frame >= trusted:
+            break
+        heads.append(head)
+    return heads
+
+
+def _valid(data: bytes, heads: list[tuple[int, ...]], header: WalHeader, checksum: tuple[int, int]) -> int:
     """How many frames from the start belong to this WAL.
 
     In some versions of SQLite (3.40 is one) a savepoint that is rolled back after the cache spilled leaves frames with
     no salts and no checksum, on which the next valid one builds. Such frames count when a valid one follows them.
     """
-    bare = (heads[:, 0] != 0) & ~heads[:, 2:6].any(axis=1)
-    salted = (heads[:, 2:4] == np.array(header.salts, np.uint32)).all(axis=1)
-    end = _first(~(salted | bare))  # what follows was left there by the WAL before
-    frames, heads, bare = frames[:end], heads[:end], bare[:end]
-    summed = np.concatenate((frames[:, :8], frames[:, FRAME_BYTES:]), axis=1)
-    words = np.frombuffer(summed.tobytes(), _words(header.big_endian)).reshape(end, summed.shape[1] // 4)
-    before = np.concatenate((np.array([checksum], np.uint32), heads[:-1, 4:6]))
-    good = salted[:end] & (heads[:, 4:6] == checksums(words, before[:end])).all(axis=1)
-    end = _first(~(good | bare))
-    return end - _first(~bare[:end][::-1])
+    if not heads:
+        return 0
+    count, valid = len(heads), 0
+    words = np.frombuffer(data, _words(header.big_endian), count * header.frame_bytes // 4).reshape(count, -1)
+    before = np.array([checksum, *(head[4:] for head in heads[:-1])], np.uint32)
+    sums = frame_checksums(words, before).tolist()
+    for frame, (head, sum) in enumerate(zip(heads, sums, strict=True)):
+        if head[2:] == (*header.salts, *sum):
+            valid = frame + 1
+        elif not _is_bare(head):
+            break
+    return valid
 
 
-def _first(flags: npt.NDArray[np.bool_]) -> int:
-    """Where the first is set; behind the last where none is."""
-    return int(np.argmax(flags)) if flags.any() else len(flags)
+def _is_bare(head: tuple[int, ...]) -> bool:
+    return head[0] != 0 and not any(head[2:])
 
 
 def _seqs(data: bytes, header: WalHeader, commits: list[int], name: bytes) -> list[int]:
@@ -174,6 +193,8 @@ def sequence_in(page: bytes, name: bytes) -> int | None:
     if page[0] != _LEAF_OF_TABLE:
         return None
     cells = int.from_bytes(page[3:5], "big")
+    if cells == 1:
+        return _sequence_at(page, int.from_bytes(page[8:10], "big"), name)
     pointers = (int.from_bytes(page[8 + 2 * cell : 10 + 2 * cell], "big") for cell in range(cells))
     return max((seq for at in pointers if (seq := _sequence_at(page, at, name)) is not None), default=None)
 
@@ -200,6 +221,8 @@ def _integer(page: bytes, at: int, kind: int) -> int | None:
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:
     """The number and where it ends."""
+    if at < len(page) and page[at] < 0x80:
+        return page[at], at + 1
     number = 0
     for place in range(at, min(at + 8, len(page))):
         number = number << 7 | page[place] & 0x7F

@@ -12,8 +12,11 @@ from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 from websockets.frames import Frame
+from websockets.http11 import Request
 
 from headwater.gateway.web.limits.token_bucket import TokenBucket
 from headwater.model.limits import Limits
@@ -23,6 +26,7 @@ _CROWD_FACTOR = 2  # with so many times the limit nothing is answered either
 _FRAGMENTS_MAX = 1_024  # of one message; empty ones would have no end
 _PINGS_PER_S_MAX, _PINGS_BURST = 20, 200
 _UNSENT_BYTES_MAX = 1 << 20  # of pongs to a peer that reads nothing
+TEXTS = "headwater.texts"  # an extension of the scope, and what a message holds then: texts that are sent in one piece
 _POLICY, _TOO_BIG = 1008, 1009  # WebSocket close codes
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -130,7 +134,8 @@ class BoundedHttp(H11Protocol):
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """A message that has begun has to be whole in time, and in so many pieces; pings come at a rate."""
+    """A message that has begun has to be whole in time, and in so many pieces; pings come at a rate. Several messages
+    may be sent as one: a system call each would cost more than what they say."""
 
     bounds: ClassVar[Bounds]
 
@@ -150,6 +155,25 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._deadline.disarm()
         else:
             self._deadline.arm()
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope["extensions"][TEXTS] = {}
+
+    async def send(self, message: Any) -> None:
+        if TEXTS not in message:
+            await super().send(message)
+            return
+        await self.writable.wait()
+        if self.disconnected or self.close_sent:
+            raise ClientDisconnected
+        try:
+            for text in message[TEXTS]:
+                self.conn.send_text(text)
+        except InvalidState as error:
+            raise ClientDisconnected from error
+        self.transport.write(b"".join(self.conn.data_to_send()))
 
     def send_receive_event_to_app(self) -> None:
         self._deadline.disarm()  # the next one has its own time
