@@ -35,6 +35,7 @@ steps = st.one_of(
     st.tuples(st.just("seek"), st.floats(0, 1.2)),
     st.tuples(st.just("wait"), st.none()),
     st.tuples(st.just("sync"), st.none()),
+    st.tuples(st.just("end_segment"), st.integers(0, 200)),
 )
 
 
@@ -85,6 +86,9 @@ class Pair:
 
     def sync(self, _: None) -> None:
         self.writer.sync()
+
+    def end_segment(self, bytes_min: int) -> None:
+        self.writer.end_segment(bytes_min)
 
     def check(self) -> None:
         first = self.writer.first_offset

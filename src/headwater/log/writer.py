@@ -64,6 +64,7 @@ class SegmentWriter:
         self._group: GroupCommit[list[Item], list[int]] = GroupCommit(self._commit, self._lock)
         self._failure: BaseException | None = None
         self._segment = self._head_file = -1
+        self._is_full = False  # the next record begins a new segment
         self._tail: LocalTail | None = None
         self._head = Head(FIRST_OFFSET, FIRST_OFFSET, BEGIN, 0, BEGIN)
         self._claim = claim(directory)
@@ -159,6 +160,11 @@ class SegmentWriter:
             if gone:
                 sync_now(self._directory)
 
+    def end_segment(self, bytes_min: int) -> None:
+        """The next record begins a new segment, where the last one has so many bytes: it can then go by itself."""
+        with self._lock:
+            self._is_full = self._head.length >= bytes_min
+
     def close(self) -> None:
         with self._lock:
             if self._segment < 0:
@@ -241,7 +247,8 @@ class SegmentWriter:
 
     def _write(self, records: Sequence[Sequence[Piece]]) -> None:
         sizes = [sum(map(len, record)) for record in records]
-        if self._head.last and self._head.length + sum(sizes) > self._limits.segment_bytes_max:
+        is_full = self._is_full or self._head.length + sum(sizes) > self._limits.segment_bytes_max
+        if self._head.last and is_full:
             self._rotate()
         head = self._head
         write_all(self._segment, chain.from_iterable(records), head.length)
@@ -261,6 +268,7 @@ class SegmentWriter:
         os.close(self._segment)
         self._segment = begun
         self._head = Head(base, base, BEGIN, 0, BEGIN)
+        self._is_full = False
 
     def _publish(self, head: Head) -> None:
         os.pwrite(self._head_file, head.pack(), 0)

@@ -22,6 +22,7 @@ from tests.support.databases import place, rows
 from tests.support.postgres import VERSIONS, Servers
 from tests.support.processes import served
 
+IN_LIST = "SELECT id, note FROM orders WHERE id IN (7, 70000)"
 KILLS = max(2, int(os.environ.get("HEADWATER_KILLS", "5")))
 
 
@@ -35,9 +36,9 @@ def url(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Ite
             yield server.url(database)
 
 
-def test_what_was_written_while_it_was_down_is_followed(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sql", ["SELECT id, note FROM orders WHERE id = 7", IN_LIST])
+def test_what_was_written_while_it_was_down_is_followed(url: str, tmp_path: Path, sql: str) -> None:
     created(url)
-    sql = "SELECT id, note FROM orders WHERE id = 7"
     for life in range(3):
         with place("embedded", tmp_path / "data", url=url, limits=BY_KEY) as here:
             live = here.db.query(sql, live=True)

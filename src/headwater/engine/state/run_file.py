@@ -1,4 +1,5 @@
-"""A run on disk: one immutable Arrow file named by the digest of its content, and memory-mapped to be read.
+"""A run on disk: one immutable Arrow file named by the digest of its content, and memory-mapped to be read; a small one
+is compressed.
 
 An intact file of that name already holds what would be written. It never deletes: the owner removes files that no
 document names any more.
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.fs.atomic_write import digest_of, digest_of_file
+from headwater.fs.compression import options_for
 from headwater.fs.permissions import open_to_write
 from headwater.fs.sync import sync
 from headwater.model.errors import Corrupt
@@ -26,7 +28,7 @@ def write(batch: pa.RecordBatch, directory: Path) -> str:
     """The name of its file, durable once the directory is synced. The name is the digest: until then, who reads it
     would notice."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    with pa.ipc.new_file(sink, batch.schema, options=options_for(batch.nbytes)) as writer:
         writer.write_batch(batch)
     content = memoryview(sink.getvalue())
     name = f"{digest_of(content)}.arrow"

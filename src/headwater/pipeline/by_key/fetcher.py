@@ -26,6 +26,7 @@ from headwater.pipeline.by_key.key_condition import key_condition
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import FetchRecord
 from headwater.pipeline.records.control_log import ControlLog
+from headwater.plan.asked_keys import asked_keys, key_columns
 from headwater.plan.planner import Planned
 from headwater.sources.source import FetchedRows, NotCaptured, Source
 
@@ -57,10 +58,11 @@ class KeyFetcher:
             template = one.template
             table = self.catalog.tables.get(template.table)
             if template.table in self.catalog.by_key and table is not None:
-                place, values = (template.table, template.keys), one.instance.keyed(template)
-                key = key_of(table, template.keys, values)
-                self.held.claim(one.instance.id, place, key)
-                wanted[place][key] = values
+                columns = key_columns(template)
+                asked = asked_keys(template, one.instance)
+                keys = {key_of(table, columns, values): values for values in asked}
+                self.held.claim(one.instance.id, (template.table, columns), keys)
+                wanted[template.table, columns] |= keys
         for place, keys in wanted.items():
             self._want(place, keys)
 

@@ -37,7 +37,7 @@ class HeldKeys:
         self._clock = clock
         self.lock = threading.RLock()
         self._places: dict[Place, KeysByColumns] = {}
-        self._claims: dict[int, tuple[Place, bytes]] = {}
+        self._claims: dict[int, tuple[Place, tuple[bytes, ...]]] = {}
         self._filters: dict[str, tuple[Table, DemandFilter]] = {}
         for place, keys in (fetched or {}).items():
             self.let_in(place, keys)
@@ -51,21 +51,23 @@ class HeldKeys:
 
     # — who asks
 
-    def claim(self, instance: int, place: Place, key: bytes) -> None:
-        """From here on the key stays, once it is fetched."""
+    def claim(self, instance: int, place: Place, keys: Iterable[bytes]) -> None:
+        """From here on the keys stay, once they are fetched."""
         with self.lock:
-            keys = self._of(place)
-            self._claims[instance] = place, key
-            keys.asked.setdefault(key, set()).add(instance)
-            keys.idle.pop(key, None)
+            held = self._of(place)
+            self._claims[instance] = place, tuple(keys)
+            for key in self._claims[instance][1]:
+                held.asked.setdefault(key, set()).add(instance)
+                held.idle.pop(key, None)
 
     def release(self, instances: Iterable[int]) -> None:
         """Nobody asks for these any more."""
         with self.lock:
             for instance in instances:
-                claimed = self._claims.pop(instance, None)
-                if claimed is not None:
-                    self._unclaim(instance, *claimed)
+                if instance in self._claims:
+                    place, keys = self._claims.pop(instance)
+                    for key in keys:
+                        self._unclaim(instance, place, key)
 
     def _unclaim(self, instance: int, place: Place, key: bytes) -> None:
         keys = self._of(place)
