@@ -36,16 +36,19 @@ steps = st.one_of(
     st.tuples(st.just("wait"), st.none()),
     st.tuples(st.just("sync"), st.none()),
     st.tuples(st.just("end_segment"), st.integers(0, 200)),
+    st.tuples(st.just("append_later"), st.lists(items, max_size=3)),
 )
 
 
 class Pair:
-    """A log and the list it should be, taken through the same steps. `kept` is the least offset that must be there."""
+    """A log and the list it should be, taken through the same steps. `kept` is the least offset that must be there,
+    `later` what comes with the next append."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.records: list[Record] = []
         self.kept = 1
+        self.later: list[tuple[Kind, bytes]] = []
         self.writer = SegmentWriter(directory, limits=SMALL)
         self.reader = SegmentReader(directory)
 
@@ -55,12 +58,23 @@ class Pair:
     def append_many(self, batch: list[tuple[Kind, bytes]]) -> None:
         self._expect(batch, self.writer.append_many(batch))
 
+    def append_later(self, batch: list[tuple[Kind, bytes]]) -> None:
+        first = len(self.records) + len(self.later) + 1
+        assert self.writer.append_later(batch) == list(range(first, first + len(batch)))
+        self.later += batch
+
     def _expect(self, batch: list[tuple[Kind, bytes]], offsets: list[int]) -> None:
-        first = len(self.records) + 1
+        if not batch:
+            assert not offsets
+            return
+        before, self.later = self.later, []
+        first = len(self.records) + len(before) + 1
         assert offsets == list(range(first, first + len(batch)))
-        self.records += [Record(offset, kind, payload) for offset, (kind, payload) in zip(offsets, batch, strict=True)]
+        places = enumerate([*before, *batch], len(self.records) + 1)
+        self.records += [Record(offset, kind, payload) for offset, (kind, payload) in places]
 
     def reopen(self, durable: bool) -> None:
+        self.later = []
         self.writer.close()
         self.writer = SegmentWriter(self.directory, limits=SMALL, durable=durable)
 

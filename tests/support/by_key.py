@@ -231,8 +231,8 @@ def subscribed(here: Place, sql: str, key: int) -> Seen:
 
 
 def come_and_go(place: Place, chance: random.Random, arrivals: int, is_enough: Callable[[], bool]) -> list[Seen]:
-    """Subscribers that come one after the other, so many, and until it is enough; some leave again meanwhile, all in the
-    end."""
+    """Subscribers that come one after the other, so many, and until it is enough; some leave again meanwhile, all at
+    the end."""
     here: list[Seen] = []
     left: list[Seen] = []
     until_s = time.monotonic() + _PATIENCE_S

@@ -65,6 +65,7 @@ class SegmentWriter:
         self._failure: BaseException | None = None
         self._segment = self._head_file = -1
         self._is_full = False  # the next record begins a new segment
+        self._later: list[Item] = []
         self._tail: LocalTail | None = None
         self._head = Head(FIRST_OFFSET, FIRST_OFFSET, BEGIN, 0, BEGIN)
         self._claim = claim(directory)
@@ -96,10 +97,15 @@ class SegmentWriter:
         return self.append_many([(kind, payload)])[0]
 
     def append_many(self, items: Iterable[Item]) -> list[int]:
-        batch = list(items)
-        for _, payload in batch:
-            self._check_size(payload)
+        batch = self._checked(items)
         return self._group(batch) if batch else []
+
+    def append_later(self, items: Iterable[Item]) -> list[int]:
+        batch = self._checked(items)
+        with self._lock:
+            first = self._head.next_offset + len(self._later)
+            self._later += batch
+            return list(range(first, first + len(batch)))
 
     def sync(self) -> None:
         """Most of it before the lock is taken: who appends meanwhile does not wait for the disk."""
@@ -191,6 +197,12 @@ class SegmentWriter:
             os.fsync(self._head_file)
             self._tail = open_tail(self._directory)
 
+    def _checked(self, items: Iterable[Item]) -> list[Item]:
+        batch = list(items)
+        for _, payload in batch:
+            self._check_size(payload)
+        return batch
+
     def _check_size(self, payload: Payload) -> None:
         size = len(payload) if isinstance(payload, bytes) else sum(map(len, payload))
         if size + HEADER_BYTES > self._limits.record_bytes_max:
@@ -231,12 +243,13 @@ class SegmentWriter:
         """One write and one fsync for all batches. Runs with the lock held."""
         with self._writing():
             first, generation = self._head.next_offset, self._claim.generation
-            items = list(enumerate(chain.from_iterable(batches), first))
+            items = list(enumerate(chain(self._later, *batches), first))
             records = [pack(offset, kind, generation, payload) for offset, (kind, payload) in items]
             self._write(records)
             if self._tail is not None and self._tail.is_read:
                 self._tail.hand(self._handed([_record(offset, *item) for offset, item in items]))
-        offsets = iter(range(first, self._head.next_offset))
+        offsets = iter(range(first + len(self._later), self._head.next_offset))
+        self._later = []
         return [[next(offsets) for _ in batch] for batch in batches]
 
     def _handed(self, records: Sequence[Record]) -> list[Handed]:

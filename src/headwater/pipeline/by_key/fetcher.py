@@ -52,7 +52,8 @@ class KeyFetcher:
     _moved: threading.Condition = field(default_factory=threading.Condition)
 
     def want(self, planned: Iterable[Planned]) -> None:
-        """Returns once the rows of all their keys are logged, of tables that are held by key."""
+        """Returns once the rows of all their keys, of tables that are held by key, are in the log before whatever is
+        appended next."""
         wanted: dict[Place, dict[bytes, Row]] = defaultdict(dict)
         for one in planned:
             template = one.template
@@ -112,7 +113,7 @@ class KeyFetcher:
         with self.capture.lock, self.held.lock:
             if self._table(name) != fetched.table:
                 return False
-            self.kept(self.log.append_many(records)[-1], since, ())
+            self.kept(self.log.append_later(records)[-1], since, ())  # the subscription follows, and takes them along
             self.held.note_fetched(place, wanted)
         return True
 

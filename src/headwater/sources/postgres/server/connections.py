@@ -92,10 +92,12 @@ class Sessions:
         a TRUNCATE or a rewrite the table would look empty. What row-level security would hide from us is refused. The
         cancellation, where there is one, ends what runs."""
         with self.lent() as db, interruptible(db, cancellation):
-            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off")
-            limit_time(db, cancellation)
+            begin = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL row_security = off"]
+            if cancellation is not None:
+                begin.append(_time_limit(cancellation))
             if relations:
-                db.execute(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE".encode())
+                begin.append(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE")
+            db.execute("; ".join(begin).encode())
             yield db
 
     def close(self) -> None:
@@ -129,7 +131,11 @@ class Sessions:
 def limit_time(db: Connection, cancellation: Cancellation | None) -> None:
     """For every statement in this transaction from here on."""
     if cancellation is not None:
-        db.execute(f"SET LOCAL statement_timeout = {max(1, int(cancellation.left_s * 1000))}".encode())
+        db.execute(_time_limit(cancellation).encode())
+
+
+def _time_limit(cancellation: Cancellation) -> str:
+    return f"SET LOCAL statement_timeout = {max(1, int(cancellation.left_s * 1000))}"
 
 
 @contextlib.contextmanager
