@@ -23,7 +23,7 @@ from headwater.sources.postgres.catalog.tables import (
     read_types,
     refuse_secured,
 )
-from headwater.sources.postgres.copy import batches
+from headwater.sources.postgres.copy import batches, literal
 from headwater.sources.postgres.positions import PLACE_S, Positions
 from headwater.sources.postgres.server.connections import (
     Connection,
@@ -51,7 +51,7 @@ SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, (
     SELECT concat_ws(' ', c.oid, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod,
            a.attgenerated, a.attisdropped), ';' ORDER BY a.attnum)))
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.oid = to_regclass(%s) AND a.attnum > 0 GROUP BY c.oid, c.relkind
+    WHERE c.oid = to_regclass({}) AND a.attnum > 0 GROUP BY c.oid, c.relkind
 )
 """
 _KEY_ROWS_MAX = 1 << 16
@@ -132,9 +132,7 @@ class Snapshots:
 
     def _try_keys(self, capture: CapturedTable, condition: str, floor: int) -> KeySnapshot | None:
         relation = qualified_name(capture.table.name)
-        with self._sessions.reading(relation) as db:
-            row = db.execute(_SEEN_WITH_LOOK, (relation,)).fetchone()
-            assert row is not None
+        with self._sessions.reading_from(relation, _SEEN_WITH_LOOK.format(literal(relation))) as (db, row):
             position = self._place(self._parsed(row[0], row[1]), floor)
             if position is None:
                 return None
