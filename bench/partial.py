@@ -40,7 +40,6 @@ from tests.support.postgres import VERSIONS, Postgres
 _SQL = "SELECT id, customer, note FROM big WHERE id = $1"
 _ALL = "SELECT id, customer, note FROM big WHERE id"
 _CREATE = "CREATE TABLE big (id int PRIMARY KEY, customer int, note text)"
-_NOTE = "'note ' || (SELECT string_agg(md5((n * 1000 + m)::text), '') FROM generate_series(1, {}) m)"
 _FILL = "INSERT INTO big SELECT n, n % 1000, {} FROM generate_series(1, {}) n"
 _DIGEST_BYTES = 32
 _SETTLE_S = 16.0  # three times as long as it takes until what is no longer needed is cleared away
@@ -89,12 +88,19 @@ def _filled(rows: int, width: int) -> Iterator[str]:
         server.start()
         with _console.status(f"a table of {rows:,} rows …"), server.connect() as db:
             db.execute(_CREATE)
-            db.execute(_FILL.format(_NOTE.format(max(1, width // _DIGEST_BYTES)), rows).encode())
+            db.execute(_FILL.format(_note(width), rows).encode())
             db.execute("ANALYZE big")
             db.execute("CHECKPOINT")
         yield server.url()
     finally:
         server.remove()
+
+
+def _note(width: int) -> str:
+    """A text that does not compress to less than half of its length."""
+    return " || ".join(
+        ["'note '", *(f"md5((n + {part}000000000)::text)" for part in range(max(1, width // _DIGEST_BYTES)))]
+    )
 
 
 @contextmanager

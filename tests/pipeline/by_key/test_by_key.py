@@ -298,6 +298,20 @@ def test_over_the_limit_the_keys_that_nobody_asks_for_go_first(url: str, tmp_pat
         assert rows(lives[4]) == [{"note": "four"}]
 
 
+def test_over_the_limit_of_bytes_the_keys_that_nobody_asks_for_go_first(url: str, tmp_path: Path) -> None:
+    """A customer has twenty rows of some twenty bytes each."""
+    with place("embedded", tmp_path / "data", url=url, limits=replace(BY_KEY, keys_bytes_max=900)) as shop:
+        fill(shop)
+        lives = [shop.db.query(f"SELECT id FROM orders WHERE customer = {n}", live=True) for n in range(4)]
+        assert held_keys(shop, shop.server.pipeline.evict) == 4
+        for live in lives[:3]:
+            live.abort(forget=True)
+        eventually(lambda: held_keys(shop, shop.server.pipeline.evict) < 3)
+        assert held_keys(shop) > 0
+        assert lives[3].wait(shop.write("DELETE FROM orders WHERE id = 3"))
+        shop.db.verify(lives[3])
+
+
 def test_a_template_that_nobody_needs_goes_with_its_keys(url: str, tmp_path: Path) -> None:
     with place("embedded", tmp_path / "data", url=url, limits=replace(BY_KEY, template_idle_ms=0)) as shop:
         fill(shop)

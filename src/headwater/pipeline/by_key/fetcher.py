@@ -114,7 +114,7 @@ class KeyFetcher:
             if self._table(name) != fetched.table:
                 return False
             self.kept(self.log.append_later(records)[-1], since, ())  # the subscription follows, and takes them along
-            self.held.note_fetched(place, wanted)
+            self.held.note_fetched(place, wanted, fetched.rows.nbytes)
         return True
 
     def _asked(self, table: Table, demand: KeyDemand, keys: Sequence[Row]) -> FetchedRows:
