@@ -114,7 +114,7 @@ def test_a_row_that_changes_while_it_is_read_is_right(shop: Place, url: str, mon
 
 
 def test_an_array_asks_for_the_rows_of_its_values(shop: Place) -> None:
-    live = shop.db.query("SELECT id, customer FROM orders WHERE id = ANY ($1) ORDER BY id", [3, 4, 100], live=True)
+    live = shop.db.query("SELECT id, customer FROM orders WHERE id = ANY ($1) ORDER BY id", "{3,4,100}", live=True)
     assert rows(live) == [{"id": 3, "customer": 3}, {"id": 4, "customer": 4}]
     assert live.wait(shop.write("UPDATE orders SET id = id + 96 WHERE id > 2"))
     assert rows(live) == [{"id": 100, "customer": 4}]
