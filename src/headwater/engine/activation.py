@@ -25,11 +25,10 @@ from headwater.engine.windows.instance_index import InstanceIndex
 from headwater.engine.windows.template_program import Program
 from headwater.engine.windows.window import Window
 from headwater.model.schema import Table
-from headwater.plan.asked_keys import key_columns
 from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.one_table import writer_of
 from headwater.plan.planner import template_from_sql
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 
 def define(state: DataflowState, table: Table) -> None:

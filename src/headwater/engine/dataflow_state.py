@@ -32,8 +32,7 @@ from headwater.model.encoding.keys import Uint64s
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
-from headwater.plan.asked_keys import key_columns
-from headwater.plan.template import Instance, Template
+from headwater.plan.template import Instance, Template, key_columns
 
 Rows = Mapping[str, Iterable[pa.RecordBatch]]  # by table
 Meter = Callable[[str, int], AbstractContextManager[None]]

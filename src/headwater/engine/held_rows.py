@@ -19,8 +19,7 @@ from headwater.engine.state.table.table_store import Indexed, TableStore
 from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
-from headwater.plan.asked_keys import key_columns
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 Entries = tuple[Uint64s, Bools, pa.RecordBatch]  # identity, whether it comes or goes, and row
 

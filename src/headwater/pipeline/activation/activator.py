@@ -27,13 +27,12 @@ from headwater.pipeline.activation.row_statistics import hydration_profiler
 from headwater.pipeline.data_dir.catalog import Arranged, Catalog, Known
 from headwater.pipeline.records.control import Activate, Hydration
 from headwater.pipeline.records.control_log import ControlLog
-from headwater.plan.asked_keys import key_columns
 from headwater.plan.join_order.choice import chosen
 from headwater.plan.join_order.cluster import clusters_of
 from headwater.plan.join_order.order import JoinOrder, reordered
 from headwater.plan.join_order.profile import Profiler
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 from headwater.sources.source import Source
 from headwater.sql.ir.relation import Relation
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.pipeline.activation.activator import Activator
-from headwater.plan.asked_keys import key_columns
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 
 def by_key_notes(activator: Activator, template: Template) -> Iterator[str]:

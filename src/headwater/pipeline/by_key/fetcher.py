@@ -26,8 +26,8 @@ from headwater.pipeline.by_key.key_condition import key_condition
 from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import FetchRecord
 from headwater.pipeline.records.control_log import ControlLog
-from headwater.plan.asked_keys import asked_keys, key_columns
 from headwater.plan.planner import Planned
+from headwater.plan.template import key_columns, wanted_keys
 from headwater.sources.source import FetchedRows, NotCaptured, Source
 
 TOGETHER_MAX = 500  # keys of one question: SQLite takes no more than 1,000 conditions joined by OR
@@ -60,7 +60,7 @@ class KeyFetcher:
             table = self.catalog.tables.get(template.table)
             if template.table in self.catalog.by_key and table is not None:
                 columns = key_columns(template)
-                asked = asked_keys(template, one.instance)
+                asked = wanted_keys(template, one.instance)
                 keys = {key_of(table, columns, values): values for values in asked}
                 self.held.claim(one.instance.id, (template.table, columns), keys)
                 wanted[template.table, columns] |= keys
