@@ -1,5 +1,4 @@
-"""A run on disk: one immutable Arrow file named by the digest of its content, and memory-mapped to be read; a small one
-is compressed.
+"""A run on disk: one immutable Arrow file named by the digest of its content, and memory-mapped to be read.
 
 An intact file of that name already holds what would be written. It never deletes: the owner removes files that no
 document names any more.
@@ -27,8 +26,17 @@ _HINT = "start the cell from an older manifest, or with a fresh data directory"
 def write(batch: pa.RecordBatch, directory: Path) -> str:
     """The name of its file, durable once the directory is synced. The name is the digest: until then, who reads it
     would notice."""
+    return _written(batch, directory, None)
+
+
+def write_compressed(batch: pa.RecordBatch, directory: Path) -> str:
+    """As `write`; where it is small, it is compressed: then it is read into memory, and cannot leave it again."""
+    return _written(batch, directory, options_for(batch.nbytes))
+
+
+def _written(batch: pa.RecordBatch, directory: Path, options: pa.ipc.IpcWriteOptions | None) -> str:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema, options=options_for(batch.nbytes)) as writer:
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     content = memoryview(sink.getvalue())
     name = f"{digest_of(content)}.arrow"
