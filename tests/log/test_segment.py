@@ -337,3 +337,32 @@ def test_pieces_of_any_size_are_one_payload(tmp_path: Path) -> None:
     with SegmentWriter(tmp_path) as writer, SegmentReader(tmp_path) as reader:
         writer.append_many([(Kind.TICK, b"before"), (Kind.FRAME, pieces), (Kind.TICK, b"behind")])
         assert _payloads(reader) == [b"before", b"".join(pieces), b"behind"]
+
+
+def test_what_is_appended_later_survives_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with SegmentWriter(tmp_path) as writer:
+        assert writer.append_later([(Kind.TICK, b"first")]) == [1]
+        with monkeypatch.context() as patched:
+            patched.setattr(writer_module, "fdatasync", fails)
+            with pytest.raises(LogError):
+                writer.append(Kind.TICK, b"lost")
+        assert writer.append(Kind.TICK, b"second") == 2
+    with SegmentReader(tmp_path) as reader:
+        assert [record.payload for record in reader.poll()] == [b"first", b"second"]
+
+
+def test_a_segment_that_was_ended_can_go(tmp_path: Path) -> None:
+    with SegmentWriter(tmp_path) as writer:
+        writer.append_many([(Kind.TICK, bytes(100))] * 3)
+        writer.end_segment(1_000)
+        writer.append(Kind.TICK, b"")
+        assert list_segments(tmp_path) == [1]
+        writer.end_segment(100)
+        writer.truncate(5)
+        writer.append(Kind.TICK, b"")
+        assert list_segments(tmp_path) == [1, 5]
+        writer.truncate(5)
+        assert list_segments(tmp_path) == [5]
