@@ -2,13 +2,15 @@
 
 Each subscriber's way to its first result is measured, and now and then beside it what the database itself takes: a
 snapshot whose position is known, and an indexed SELECT in it. Counted are the questions, the rows held by the cell and
-by the capture, and the bytes of the data directory beside those of the rows asked for. With `--writers`, connections
-write to the table while subscribers come.
+by the capture, and the bytes of the data directory beside those of the rows asked for: first with one subscriber, which
+is what the directory takes by itself, and again some seconds after the last one came, while a few rows change. With
+`--writers`, connections write to the table while subscribers come. `--width` is how many bytes a row has, about.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import tempfile
@@ -27,6 +29,7 @@ from rich.table import Table
 
 from headwater.client.database import Database
 from headwater.client.embedded import Embedded
+from headwater.client.live import LiveResult
 from headwater.engine.dataflow import Dataflow
 from headwater.gateway.server import Server
 from headwater.model.limits import DEFAULT
@@ -37,7 +40,10 @@ from tests.support.postgres import VERSIONS, Postgres
 _SQL = "SELECT id, customer, note FROM big WHERE id = $1"
 _ALL = "SELECT id, customer, note FROM big WHERE id"
 _CREATE = "CREATE TABLE big (id int PRIMARY KEY, customer int, note text)"
-_FILL = "INSERT INTO big SELECT n, n % 1000, 'note ' || md5(n::text) || md5((-n)::text) FROM generate_series(1, {}) n"
+_FILL = "INSERT INTO big SELECT n, n % 1000, {} FROM generate_series(1, {}) n"
+_DIGEST_BYTES = 32
+_SETTLE_S = 16.0  # three times as long as it takes until what is no longer needed is cleared away
+_KINDS = ("log", "diffs", "state", "manifest", "postgres")
 _BASELINE_EVERY = 5
 _console = Console()
 Figures = dict[str, Any]
@@ -47,33 +53,54 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the table (default 10,000,000)")
     parser.add_argument("--subscribers", type=int, default=1_000)
     parser.add_argument("--writers", type=int, default=0, help="connections that write meanwhile (default 0)")
+    parser.add_argument("--width", type=int, default=300, help="bytes of a row, about (default 300)")
 
 
-def run(seconds: float, out: Path, rows: int = 10_000_000, subscribers: int = 1_000, writers: int = 0) -> Figures:
-    with _filled(rows) as url, tempfile.TemporaryDirectory() as scratch:
+def run(
+    seconds: float,
+    out: Path,
+    rows: int = 10_000_000,
+    subscribers: int = 1_000,
+    writers: int = 0,
+    width: int = 300,
+) -> Figures:
+    with _filled(rows, width) as url, tempfile.TemporaryDirectory() as scratch:
         limits = replace(DEFAULT, partial_rows_min=min(DEFAULT.partial_rows_min, rows // 2))
         server = Server(url, runner="inline", data_dir=Path(scratch), limits=limits).start()
-        with Database(lambda session: Embedded(server, session)) as db, _writing(url, rows, writers):
-            figures = _measured(server, db, rows, subscribers)
-        figures |= _counted_on_disk(server, Path(scratch))
+        with Database(lambda session: Embedded(server, session)) as db:
+            lives, keys = list[LiveResult](), random.Random(0).sample(range(1, rows + 1), subscribers)
+            lives.append(db.query(_SQL, keys[0], live=True))  # which captures the table
+            alone = _settled(url, Path(scratch))
+            with _writing(url, rows, writers):
+                figures = _measured(server, db, lives, keys[1:])
+            figures |= {"rows": rows, "subscribers": subscribers, "writers": writers}
+            figures |= _on_disk(alone, _settled(url, Path(scratch)), figures["asked_bytes"])
+        figures |= _counted(server)
     _console.print(_table(figures))
     (out / "partial.json").write_text(json.dumps(figures, indent=1))
     return figures
 
 
 @contextmanager
-def _filled(rows: int) -> Iterator[str]:
+def _filled(rows: int, width: int) -> Iterator[str]:
     server = Postgres(VERSIONS[0], {"fsync": "on", "max_wal_size": "8GB"})
     try:
         server.start()
         with _console.status(f"a table of {rows:,} rows …"), server.connect() as db:
             db.execute(_CREATE)
-            db.execute(_FILL.format(rows).encode())
+            db.execute(_FILL.format(_note(width), rows).encode())
             db.execute("ANALYZE big")
             db.execute("CHECKPOINT")
         yield server.url()
     finally:
         server.remove()
+
+
+def _note(width: int) -> str:
+    """A text that does not compress to less than half of its length."""
+    return " || ".join(
+        ["'note '", *(f"md5((n + {part}000000000)::text)" for part in range(max(1, width // _DIGEST_BYTES)))]
+    )
 
 
 @contextmanager
@@ -97,13 +124,11 @@ def _writing(url: str, rows: int, writers: int) -> Iterator[None]:
             thread.join()
 
 
-def _measured(server: Server, db: Database, rows: int, subscribers: int) -> Figures:
-    source, keys = server.pipeline.source, random.Random(0).sample(range(1, rows + 1), subscribers)
+def _measured(server: Server, db: Database, lives: list[LiveResult], keys: list[int]) -> Figures:
+    source = server.pipeline.source
     assert isinstance(source, PostgresSource)
-    first_s, baseline_s = list[float](), list[float]()
-    lives = [db.query(_SQL, keys[0], live=True)]  # which captures the table
-    questions = server.pipeline.keys.questions
-    for number, key in enumerate(keys[1:]):
+    first_s, baseline_s, questions = list[float](), list[float](), server.pipeline.keys.questions
+    for number, key in enumerate(keys):
         first_s.append(_took(lambda key=key: lives.append(db.query(_SQL, key, live=True))))
         if number % _BASELINE_EVERY == 0:
             baseline_s.append(_took(lambda key=key: _asked(source, key)))
@@ -114,15 +139,13 @@ def _measured(server: Server, db: Database, rows: int, subscribers: int) -> Figu
     assert cache is not None
     answer = source.query(f"{_ALL} IN ({', '.join(map(str, keys))})").rows
     return {
-        "rows": rows,
-        "subscribers": subscribers,
         "first_ms_p50": _p50(first_s),
         "first_ms_p99": float(np.percentile(first_s, 99)) * 1000,
         "select_ms_p50": _p50(baseline_s),
         "times": _p50(first_s) / _p50(baseline_s),
-        "questions": server.pipeline.keys.questions - questions + 1,
+        "questions": server.pipeline.keys.questions - questions,
         "captured_rows": sum(1 for capture in cache.captures.values() for _ in cache.all(capture)),
-        "asked_bytes": sum(len(repr(row)) for row in answer),
+        "asked_bytes": sum(len(str(value).encode()) for row in answer for value in row),
     }
 
 
@@ -142,19 +165,46 @@ def _p50(seconds: list[float]) -> float:
     return float(np.percentile(seconds, 50)) * 1000
 
 
-def _counted_on_disk(server: Server, data_dir: Path) -> Figures:
+def _settled(url: str, data_dir: Path) -> dict[str, int]:
+    """The bytes of the data directory by kind of file, once what is no longer needed has gone. Some rows change
+    meanwhile: a log that stands still is not cleared away."""
+    until_s = time.monotonic() + _SETTLE_S
+    with psycopg.connect(url, autocommit=True) as db:
+        while time.monotonic() < until_s:
+            db.execute("UPDATE big SET customer = customer + 1 WHERE id = 1")
+            time.sleep(0.5)
+    sizes = dict.fromkeys((*_KINDS, "other"), 0)
+    for path in data_dir.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                sizes[_kind(path.relative_to(data_dir))] += path.stat().st_size
+    return sizes
+
+
+def _kind(path: Path) -> str:
+    return next((kind for kind in _KINDS if any(part.startswith(kind) for part in path.parts)), "other")
+
+
+def _on_disk(alone: dict[str, int], now: dict[str, int], asked: int) -> Figures:
+    """`times` the bytes of the rows asked for: what the directory grew by, all of it, and what is not history."""
+    grown = {kind: now[kind] - alone[kind] for kind in now}
+    sizes = {f"{kind}_bytes_grown": grown[kind] for kind in grown}
+    total, history = sum(grown.values()), grown["diffs"]
+    return {
+        "directory_bytes_alone": sum(alone.values()),
+        **sizes,
+        "directory_bytes_grown": total,
+        "directory_times": total / asked,
+        "state_times": (total - history) / asked,
+    }
+
+
+def _counted(server: Server) -> Figures:
     """After the end: the state is saved."""
     layout = server.pipeline.layout
     manifest = read_manifest(layout.cell(0))
     assert manifest is not None
-    held = Dataflow.load(layout.state(0), manifest.state)._state.stores["big"]
-    parts = {"state": layout.cell(0) / "state", "capture": data_dir / "postgres", "log": layout.log}
-    sizes = {f"{name}_bytes": _size(path) for name, path in parts.items()}
-    return {"held_rows": len(held), **sizes, "directory_bytes": _size(data_dir)}
-
-
-def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    return {"held_rows": len(Dataflow.load(layout.state(0), manifest.state)._state.stores["big"])}
 
 
 def _table(figures: Figures) -> Table:

@@ -35,16 +35,20 @@ steps = st.one_of(
     st.tuples(st.just("seek"), st.floats(0, 1.2)),
     st.tuples(st.just("wait"), st.none()),
     st.tuples(st.just("sync"), st.none()),
+    st.tuples(st.just("end_segment"), st.integers(0, 200)),
+    st.tuples(st.just("append_later"), st.lists(items, max_size=3)),
 )
 
 
 class Pair:
-    """A log and the list it should be, taken through the same steps. `kept` is the least offset that must be there."""
+    """A log and the list it should be, taken through the same steps. `kept` is the least offset that must be there,
+    `later` what comes with the next append."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.records: list[Record] = []
         self.kept = 1
+        self.later: list[tuple[Kind, bytes]] = []
         self.writer = SegmentWriter(directory, limits=SMALL)
         self.reader = SegmentReader(directory)
 
@@ -54,12 +58,23 @@ class Pair:
     def append_many(self, batch: list[tuple[Kind, bytes]]) -> None:
         self._expect(batch, self.writer.append_many(batch))
 
+    def append_later(self, batch: list[tuple[Kind, bytes]]) -> None:
+        first = len(self.records) + len(self.later) + 1
+        assert self.writer.append_later(batch) == list(range(first, first + len(batch)))
+        self.later += batch
+
     def _expect(self, batch: list[tuple[Kind, bytes]], offsets: list[int]) -> None:
-        first = len(self.records) + 1
+        if not batch:
+            assert not offsets
+            return
+        before, self.later = self.later, []
+        first = len(self.records) + len(before) + 1
         assert offsets == list(range(first, first + len(batch)))
-        self.records += [Record(offset, kind, payload) for offset, (kind, payload) in zip(offsets, batch, strict=True)]
+        places = enumerate([*before, *batch], len(self.records) + 1)
+        self.records += [Record(offset, kind, payload) for offset, (kind, payload) in places]
 
     def reopen(self, durable: bool) -> None:
+        self.later = []
         self.writer.close()
         self.writer = SegmentWriter(self.directory, limits=SMALL, durable=durable)
 
@@ -85,6 +100,9 @@ class Pair:
 
     def sync(self, _: None) -> None:
         self.writer.sync()
+
+    def end_segment(self, bytes_min: int) -> None:
+        self.writer.end_segment(bytes_min)
 
     def check(self) -> None:
         first = self.writer.first_offset
@@ -319,3 +337,32 @@ def test_pieces_of_any_size_are_one_payload(tmp_path: Path) -> None:
     with SegmentWriter(tmp_path) as writer, SegmentReader(tmp_path) as reader:
         writer.append_many([(Kind.TICK, b"before"), (Kind.FRAME, pieces), (Kind.TICK, b"behind")])
         assert _payloads(reader) == [b"before", b"".join(pieces), b"behind"]
+
+
+def test_what_is_appended_later_survives_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with SegmentWriter(tmp_path) as writer:
+        assert writer.append_later([(Kind.TICK, b"first")]) == [1]
+        with monkeypatch.context() as patched:
+            patched.setattr(writer_module, "fdatasync", fails)
+            with pytest.raises(LogError):
+                writer.append(Kind.TICK, b"lost")
+        assert writer.append(Kind.TICK, b"second") == 2
+    with SegmentReader(tmp_path) as reader:
+        assert [record.payload for record in reader.poll()] == [b"first", b"second"]
+
+
+def test_a_segment_that_was_ended_can_go(tmp_path: Path) -> None:
+    with SegmentWriter(tmp_path) as writer:
+        writer.append_many([(Kind.TICK, bytes(100))] * 3)
+        writer.end_segment(1_000)
+        writer.append(Kind.TICK, b"")
+        assert list_segments(tmp_path) == [1]
+        writer.end_segment(100)
+        writer.truncate(5)
+        writer.append(Kind.TICK, b"")
+        assert list_segments(tmp_path) == [1, 5]
+        writer.truncate(5)
+        assert list_segments(tmp_path) == [5]

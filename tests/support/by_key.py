@@ -34,6 +34,8 @@ QUERIES: tuple[tuple[str, int], ...] = (
     ("SELECT id, customer, region, note FROM orders WHERE customer = ?", CUSTOMERS),
     ("SELECT id, customer, region, note FROM orders WHERE customer = ? ORDER BY note DESC, id LIMIT 3", CUSTOMERS),
     ("SELECT id, customer, region, note FROM orders WHERE region = ? AND id > 10", REGIONS),
+    ("SELECT id, customer, region, note FROM orders WHERE id IN (?, 3, 5)", IDS),
+    ("SELECT id, customer, region, note FROM orders WHERE id IN (1, ?, 4) ORDER BY note, id LIMIT 2", IDS),
 )
 _PATIENCE_S = 120.0
 Row = tuple[Any, ...]
@@ -228,11 +230,13 @@ def subscribed(here: Place, sql: str, key: int) -> Seen:
     return Seen(sql, key, here.db.query(sql.replace("?", "$1") if is_postgres else sql, key, live=True))
 
 
-def come_and_go(place: Place, chance: random.Random, arrivals: int) -> list[Seen]:
-    """Subscribers that come one after the other; some leave again meanwhile, all in the end."""
+def come_and_go(place: Place, chance: random.Random, arrivals: int, is_enough: Callable[[], bool]) -> list[Seen]:
+    """Subscribers that come one after the other, so many, and until it is enough; some leave again meanwhile, all at
+    the end."""
     here: list[Seen] = []
     left: list[Seen] = []
-    for _ in range(arrivals):
+    until_s = time.monotonic() + _PATIENCE_S
+    while len(here) + len(left) < arrivals or not (is_enough() or time.monotonic() > until_s):
         sql, keys = chance.choice(QUERIES)
         key = chance.randrange(keys)
         here.append(subscribed(place, sql, key))

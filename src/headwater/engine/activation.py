@@ -28,7 +28,7 @@ from headwater.model.schema import Table
 from headwater.plan.join_order.order import JoinOrder
 from headwater.plan.one_table import writer_of
 from headwater.plan.planner import template_from_sql
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 
 def define(state: DataflowState, table: Table) -> None:
@@ -76,7 +76,7 @@ def needs_rows(state: DataflowState, template: Template) -> bool:
     store = state.stores.get(template.table)
     if store is None or store.table.names != state.schemas[template.table].table.names:
         return True
-    return not (store.whole or index_key(store.table, template) in store.indexes)
+    return not (store.whole or state.is_by_key(template) or index_key(store.table, template) in store.indexes)
 
 
 def compile_ahead(template: Template, tables: Mapping[str, Table]) -> None:
@@ -248,6 +248,7 @@ def _free(state: DataflowState, gone: Template) -> None:
     """Frees the rows that only this template needed. A table itself stays known."""
     over = [active.template for active in state.over(gone.table)]
     needed = {template.keys for template in over if state.owns(template)}
+    needed |= {key_columns(template) for template in over if state.is_by_key(template)}
     for place in [each for each in state.arrangements if each[0] == gone.table and each[1] not in needed]:
         del state.arrangements[place]
         state.by_key.pop(place, None)

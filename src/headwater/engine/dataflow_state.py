@@ -32,7 +32,7 @@ from headwater.model.encoding.keys import Uint64s
 from headwater.model.limits import Limits
 from headwater.model.schema import Table
 from headwater.model.value import Row
-from headwater.plan.template import Instance, Template
+from headwater.plan.template import Instance, Template, key_columns
 
 Rows = Mapping[str, Iterable[pa.RecordBatch]]  # by table
 Meter = Callable[[str, int], AbstractContextManager[None]]
@@ -137,9 +137,13 @@ class DataflowState:
         """Whether every query is here: then tables are held whole, and relations read them in their stores."""
         return self.partition[1] == 1
 
+    def is_by_key(self, template: Template) -> bool:
+        """Whether only the rows of some keys are held of its table."""
+        return (template.table, key_columns(template)) in self.by_key
+
     def holds_all(self, template: Template) -> bool:
         """Whether the store of a template over these rows is to hold every row, and not only those of its keys."""
-        if (template.table, template.keys) in self.by_key:
+        if self.is_by_key(template):
             return False
         return self.partition[1] == 1 or not template.keys or template.relation is not None
 

@@ -19,7 +19,7 @@ from headwater.engine.state.table.table_store import Indexed, TableStore
 from headwater.engine.windows.row_identity import Multiset, key_hashes, row_hashes
 from headwater.model.encoding.keys import Uint64s
 from headwater.model.schema import Table
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 Entries = tuple[Uint64s, Bools, pa.RecordBatch]  # identity, whether it comes or goes, and row
 
@@ -72,8 +72,11 @@ def _absorb_all(state: DataflowState, store: TableStore, parts: list[Entries]) -
 
 def hold_by_key(state: DataflowState, template: Template) -> None:
     """No rows yet: those of a key come with `fetch`."""
-    state.by_key.setdefault((template.table, template.keys), set())
-    _opened(state, template, state.schemas[template.table].table)
+    table, columns = state.schemas[template.table].table, key_columns(template)
+    state.by_key.setdefault((template.table, columns), set())
+    store = _opened(state, template, table)
+    if (key := IndexKey.of(table, columns)) not in store.indexes:
+        store.indexes[key] = store.new_index(key)
 
 
 def fetch(
@@ -121,6 +124,9 @@ def arrange(state: DataflowState, template: Template) -> None:
     if template.keys and index_key(store.table, template) not in store.indexes:
         _build(state, store, template.keys)
     state.arrangements[template.table, template.keys] = Arrangement.of(store, template.keys)
+    if state.is_by_key(template):
+        columns = key_columns(template)
+        state.arrangements[template.table, columns] = Arrangement.of(store, columns)
 
 
 def _build(state: DataflowState, store: TableStore, keys: tuple[str, ...]) -> None:

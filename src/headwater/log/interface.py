@@ -36,6 +36,11 @@ class LogWriter(Protocol):
     def append_many(self, items: Iterable[tuple[Kind, Payload]]) -> list[int]:
         """As `append`, for records that follow each other with none between; they become readable together."""
 
+    def append_later(self, items: Iterable[tuple[Kind, Payload]]) -> list[int]:
+        """The offsets that these records will have: they become readable with the next record that is appended, just
+        before it, and durable with it. Where none is, they are lost with the writer.
+        """
+
     def sync(self) -> None:
         """Everything appended so far is durable when this returns."""
 

@@ -64,6 +64,8 @@ class SegmentWriter:
         self._group: GroupCommit[list[Item], list[int]] = GroupCommit(self._commit, self._lock)
         self._failure: BaseException | None = None
         self._segment = self._head_file = -1
+        self._is_full = False  # the next record begins a new segment
+        self._later: list[Item] = []
         self._tail: LocalTail | None = None
         self._head = Head(FIRST_OFFSET, FIRST_OFFSET, BEGIN, 0, BEGIN)
         self._claim = claim(directory)
@@ -95,10 +97,15 @@ class SegmentWriter:
         return self.append_many([(kind, payload)])[0]
 
     def append_many(self, items: Iterable[Item]) -> list[int]:
-        batch = list(items)
-        for _, payload in batch:
-            self._check_size(payload)
+        batch = self._checked(items)
         return self._group(batch) if batch else []
+
+    def append_later(self, items: Iterable[Item]) -> list[int]:
+        batch = self._checked(items)
+        with self._lock:
+            first = self._head.next_offset + len(self._later)
+            self._later += batch
+            return list(range(first, first + len(batch)))
 
     def sync(self) -> None:
         """Most of it before the lock is taken: who appends meanwhile does not wait for the disk."""
@@ -159,6 +166,11 @@ class SegmentWriter:
             if gone:
                 sync_now(self._directory)
 
+    def end_segment(self, bytes_min: int) -> None:
+        """The next record begins a new segment, where the last one has so many bytes: it can then go by itself."""
+        with self._lock:
+            self._is_full = self._head.length >= bytes_min
+
     def close(self) -> None:
         with self._lock:
             if self._segment < 0:
@@ -184,6 +196,12 @@ class SegmentWriter:
             self._publish(found)
             os.fsync(self._head_file)
             self._tail = open_tail(self._directory)
+
+    def _checked(self, items: Iterable[Item]) -> list[Item]:
+        batch = list(items)
+        for _, payload in batch:
+            self._check_size(payload)
+        return batch
 
     def _check_size(self, payload: Payload) -> None:
         size = len(payload) if isinstance(payload, bytes) else sum(map(len, payload))
@@ -225,12 +243,13 @@ class SegmentWriter:
         """One write and one fsync for all batches. Runs with the lock held."""
         with self._writing():
             first, generation = self._head.next_offset, self._claim.generation
-            items = list(enumerate(chain.from_iterable(batches), first))
+            items = list(enumerate(chain(self._later, *batches), first))
             records = [pack(offset, kind, generation, payload) for offset, (kind, payload) in items]
             self._write(records)
             if self._tail is not None and self._tail.is_read:
                 self._tail.hand(self._handed([_record(offset, *item) for offset, item in items]))
-        offsets = iter(range(first, self._head.next_offset))
+        offsets = iter(range(first + len(self._later), self._head.next_offset))
+        self._later = []
         return [[next(offsets) for _ in batch] for batch in batches]
 
     def _handed(self, records: Sequence[Record]) -> list[Handed]:
@@ -241,7 +260,8 @@ class SegmentWriter:
 
     def _write(self, records: Sequence[Sequence[Piece]]) -> None:
         sizes = [sum(map(len, record)) for record in records]
-        if self._head.last and self._head.length + sum(sizes) > self._limits.segment_bytes_max:
+        is_full = self._is_full or self._head.length + sum(sizes) > self._limits.segment_bytes_max
+        if self._head.last and is_full:
             self._rotate()
         head = self._head
         write_all(self._segment, chain.from_iterable(records), head.length)
@@ -261,6 +281,7 @@ class SegmentWriter:
         os.close(self._segment)
         self._segment = begun
         self._head = Head(base, base, BEGIN, 0, BEGIN)
+        self._is_full = False
 
     def _publish(self, head: Head) -> None:
         os.pwrite(self._head_file, head.pack(), 0)

@@ -41,6 +41,7 @@ class Limits:
     partial_rows_min: int = 1_000_000  # of a table, about; one that is only asked for by key is then held by key
     key_idle_ms: int = 60_000  # without a subscriber of a key of such a table; then its rows go
     keys_max: int = 1_000_000  # of such a table; those without a subscriber go at once, the oldest first
+    keys_bytes_max: int = 256 << 20  # of the rows of such a table, as fetched; keys without a subscriber go as above
     move_ms_min: int = 2_000  # that a relation costs, of CPU or of answers; then it is weighed against the other way
     follow_ms_max: int = 5  # of CPU for a transaction; a query that costs more is asked again where that is cheaper
     asking_cost_percent: int = 100  # of what a question takes, when it is weighed; more keeps queries incremental

@@ -20,6 +20,7 @@ from headwater.runtime.vital_thread import VitalThread
 from headwater.sources.source import Source
 
 _EVERY_S = 5.0
+_SEGMENT_BYTES_MIN = 64 << 10  # of the log's last segment: it is ended, so that it can go when all cells are past it
 _log = logging.getLogger("headwater.retention")
 
 
@@ -83,9 +84,9 @@ class Retention:
 
     def sweep(self) -> None:
         """Both manifests of a cell must be able to replay, so the older one says what may go."""
-        self._source.forget(self._position())
         manifests = [oldest_manifest(self._layout.cell(cell)) for cell in range(self._cells)]
         offsets = [manifest.offset for manifest in manifests if manifest is not None]
+        self._source.forget(self._position())  # also what was fetched before these offsets, whose records may go
         if len(offsets) < self._cells:
             return
         under_way = self._floor()  # asked for first: what ends after this is in `_kept` by then
@@ -95,6 +96,7 @@ class Retention:
             floors = [one.since for one in self._kept] + ([] if under_way is None else [under_way])
         self._settled()
         self._writer.truncate(min([*offsets, *floors]))
+        self._writer.end_segment(_SEGMENT_BYTES_MIN)
         for file in (file for one in passed for file in one.files):
             _remove(self._layout.hydration / file)
 

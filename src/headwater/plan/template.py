@@ -82,3 +82,17 @@ class Instance:
         """The template's selectors, each with its value or its list of them."""
         given = zip(template.selectors, self.values[len(template.keys) :], strict=True)
         return tuple((one, value if one.op == "in" and isinstance(value, tuple) else (value,)) for one, value in given)
+
+
+def key_columns(template: Template) -> tuple[str, ...]:
+    """By which the rows of its table are asked for, where that is held by key: those that are compared by `=`; where
+    there are none, the first that is compared with a list. A column that is asked for by bounds is no key."""
+    return template.keys or next(((one.column,) for one in template.selectors if one.op == "in"), ())
+
+
+def wanted_keys(template: Template, instance: Instance) -> tuple[Row, ...]:
+    """The values of these columns that an instance asks for."""
+    if template.keys:
+        return (instance.keyed(template),)
+    listed = (values for one, values in instance.selected(template) if one.op == "in")
+    return tuple((value,) for value in next(listed, ()))

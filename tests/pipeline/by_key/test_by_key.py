@@ -129,6 +129,41 @@ def test_a_row_stays_that_is_asked_for_by_two_columns_when_one_is_left(shop: Pla
     shop.db.verify(by_customer)
 
 
+def test_a_list_asks_for_the_rows_of_its_values(url: str, tmp_path: Path) -> None:
+    with place("embedded", tmp_path / "data", url=url, limits=BY_KEY) as shop:
+        fill(shop)
+        few = shop.db.query("SELECT id, note FROM orders WHERE id IN (7, 8, 1000) ORDER BY id", live=True)
+        assert rows(few) == [{"id": 7, "note": "n7"}, {"id": 8, "note": "n8"}]
+        assert questions(shop) == 1
+        assert "orders is held by key (id)" in shop.db.explain("SELECT note FROM orders WHERE id IN (1, 2)")
+        shop.db.query(ONE.format(8), live=True)
+        assert questions(shop) == 1
+        more = shop.db.query("SELECT note FROM orders WHERE id IN (8, 9) AND note > 'a'", live=True)
+        assert questions(shop) == 2
+        assert few.wait(shop.write("INSERT INTO orders VALUES (1000, 1, 'new')"))
+        assert few.wait(shop.write("UPDATE orders SET id = 2000 WHERE id = 7"))
+        assert few.wait(shop.write("UPDATE orders SET note = note || '!' WHERE id < 20"))
+        assert rows(few) == [{"id": 8, "note": "n8!"}, {"id": 1000, "note": "new"}]
+        assert {row["note"] for row in more.rows} == {"n8!", "n9!"}
+        shop.db.verify(few)
+        shop.db.verify(more)
+        assert is_by_key(shop)
+        if url == "memory://":
+            return
+    assert state_rows(tmp_path / "data") == 3
+
+
+def test_a_list_that_nobody_asks_for_goes_but_for_what_others_ask_for(url: str, tmp_path: Path) -> None:
+    with place("embedded", tmp_path / "data", url=url, limits=replace(BY_KEY, key_idle_ms=0)) as shop:
+        fill(shop)
+        stays = shop.db.query("SELECT id, note FROM orders WHERE id IN (1, 2) ORDER BY id", live=True)
+        shop.db.query("SELECT note FROM orders WHERE id IN (2, 3, 4)", live=True).abort(forget=True)
+        eventually(lambda: held_keys(shop, shop.server.pipeline.evict) == 2)
+        assert cached(shop) in (None, 2)
+        assert stays.wait(shop.write("UPDATE orders SET note = 'x' WHERE id < 5"))
+        assert rows(stays) == [{"id": 1, "note": "x"}, {"id": 2, "note": "x"}]
+
+
 def test_keys_of_several_columns_and_of_any_text(shop: Place) -> None:
     odd = "it''s 100%, \\ and \"so\" on"
     shop.write(f"INSERT INTO orders VALUES (-1, 3, '{odd}')")
@@ -192,7 +227,7 @@ def test_those_who_come_together_share_a_question(shop: Place) -> None:
 OTHERS = {
     "a scan": "SELECT count(*) AS n FROM orders",
     "a join": "SELECT a.id FROM orders a JOIN orders b ON a.id = b.customer",
-    "a list": "SELECT id FROM orders WHERE id IN (1, 2)",
+    "bounds": "SELECT id FROM orders WHERE id > 5 AND id < 9",
     "a re-queried one": "SELECT id, rank() OVER (ORDER BY id) AS place FROM orders WHERE id = 5",
 }
 
@@ -261,6 +296,20 @@ def test_over_the_limit_the_keys_that_nobody_asks_for_go_first(url: str, tmp_pat
         eventually(lambda: held_keys(shop, shop.server.pipeline.evict) == 3)
         assert lives[4].wait(shop.write("UPDATE orders SET note = 'four' WHERE id = 4"))
         assert rows(lives[4]) == [{"note": "four"}]
+
+
+def test_over_the_limit_of_bytes_the_keys_that_nobody_asks_for_go_first(url: str, tmp_path: Path) -> None:
+    """A customer has twenty rows of some twenty bytes each."""
+    with place("embedded", tmp_path / "data", url=url, limits=replace(BY_KEY, keys_bytes_max=900)) as shop:
+        fill(shop)
+        lives = [shop.db.query(f"SELECT id FROM orders WHERE customer = {n}", live=True) for n in range(4)]
+        assert held_keys(shop, shop.server.pipeline.evict) == 4
+        for live in lives[:3]:
+            live.abort(forget=True)
+        eventually(lambda: held_keys(shop, shop.server.pipeline.evict) < 3)
+        assert held_keys(shop) > 0
+        assert lives[3].wait(shop.write("DELETE FROM orders WHERE id = 3"))
+        shop.db.verify(lives[3])
 
 
 def test_a_template_that_nobody_needs_goes_with_its_keys(url: str, tmp_path: Path) -> None:

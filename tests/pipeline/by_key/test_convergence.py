@@ -35,7 +35,7 @@ def test_at_every_position_while_keys_come_and_go_and_four_connections_write(
         marker = here.db.query("SELECT n, id, customer, region, note, gone FROM journal", live=True)
         marker.listen(journal.take)
         with Writers(url, 4, seed):
-            seen = come_and_go(here, random.Random(seed), 40)
+            seen = come_and_go(here, random.Random(seed), 40, lambda: len(journal.changes) > 200)
         assert marker.wait(here.db.position())
         assert here.server.pipeline._catalog.by_key == {"orders"}
     assert check(journal, seen) > 500

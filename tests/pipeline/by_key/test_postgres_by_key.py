@@ -113,6 +113,15 @@ def test_a_row_that_changes_while_it_is_read_is_right(shop: Place, url: str, mon
         shop.db.verify(live)
 
 
+def test_an_array_asks_for_the_rows_of_its_values(shop: Place) -> None:
+    live = shop.db.query("SELECT id, customer FROM orders WHERE id = ANY ($1) ORDER BY id", "{3,4,100}", live=True)
+    assert rows(live) == [{"id": 3, "customer": 3}, {"id": 4, "customer": 4}]
+    assert live.wait(shop.write("UPDATE orders SET id = id + 96 WHERE id > 2"))
+    assert rows(live) == [{"id": 100, "customer": 4}]
+    assert "orders" in shop.server.pipeline._catalog.by_key
+    assert shop.server.pipeline.keys.questions == 1
+
+
 def test_truncate_empties_it(shop: Place) -> None:
     live = shop.db.query(BY_CUSTOMER, live=True)
     assert live.wait(shop.write("TRUNCATE orders"))

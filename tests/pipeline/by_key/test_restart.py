@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from tests.pipeline.test_faults import Chain, kill_server
 from tests.support.by_key import BY_KEY, QUERIES, Writers, created, expected, first_rows, opened, state_rows
 from tests.support.databases import place, rows
 from tests.support.postgres import VERSIONS, Servers
-from tests.support.processes import served
+from tests.support.processes import eventually, served
 
+IN_LIST = "SELECT id, note FROM orders WHERE id IN (7, 70000)"
 KILLS = max(2, int(os.environ.get("HEADWATER_KILLS", "5")))
 
 
@@ -35,9 +37,9 @@ def url(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Ite
             yield server.url(database)
 
 
-def test_what_was_written_while_it_was_down_is_followed(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sql", ["SELECT id, note FROM orders WHERE id = 7", IN_LIST])
+def test_what_was_written_while_it_was_down_is_followed(url: str, tmp_path: Path, sql: str) -> None:
     created(url)
-    sql = "SELECT id, note FROM orders WHERE id = 7"
     for life in range(3):
         with place("embedded", tmp_path / "data", url=url, limits=BY_KEY) as here:
             live = here.db.query(sql, live=True)
@@ -75,6 +77,29 @@ def test_keys_that_were_fetched_and_not_logged_are_let_go_of(
         assert other.wait(here.write("UPDATE orders SET note = 'again' WHERE id IN (1, 2)"))
         assert rows(live) == rows(other) == [{"note": "again"}]
     assert state_rows(tmp_path / "data") == 2
+
+
+def test_fetched_rows_that_are_saved_leave_the_log(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And are followed on after a restart all the same."""
+    monkeypatch.setattr("headwater.pipeline.retention._SEGMENT_BYTES_MIN", 1)
+    created(url)
+    limits = replace(BY_KEY, manifest_interval_ms=0)
+    with place("embedded", tmp_path / "data", url=url, limits=limits) as here:
+        lives = [here.db.query(f"SELECT id, note FROM orders WHERE id = {n}", live=True) for n in range(1, 4)]
+        pipeline, fetched = here.server.pipeline, here.server.pipeline.log_offset
+
+        def is_cleared() -> bool:
+            assert lives[0].wait(here.write("UPDATE orders SET note = note || '!' WHERE id = 1"))
+            pipeline._retention.sweep()
+            return pipeline._log.first_offset >= fetched
+
+        eventually(is_cleared)
+    with place("embedded", tmp_path / "data", url=url, limits=limits) as here:
+        lives = [here.db.query(f"SELECT id, note FROM orders WHERE id = {n}", live=True) for n in range(1, 4)]
+        assert here.server.pipeline.keys.questions == 0
+        position = here.write("UPDATE orders SET note = 'x' WHERE id < 4")
+        assert all(live.wait(position) for live in lives)
+        assert [rows(live) for live in lives] == [[{"id": n, "note": "x"}] for n in range(1, 4)]
 
 
 def test_a_table_that_was_made_whole_stays_so(url: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from headwater.model.value import field as typed_field
 
 _OLD_ROWS_MIN = 17  # part of the format: results with fewer rows have their empty old rows
 _BOTH, _NEW = ("old", "new"), ("new",)
+FIXED = 7  # columns, before those of the rows
 
 
 @lru_cache(maxsize=4096)

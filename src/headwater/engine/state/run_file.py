@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.fs.atomic_write import digest_of, digest_of_file
+from headwater.fs.compression import options_for
 from headwater.fs.permissions import open_to_write
 from headwater.fs.sync import sync
 from headwater.model.errors import Corrupt
@@ -25,8 +26,17 @@ _HINT = "start the cell from an older manifest, or with a fresh data directory"
 def write(batch: pa.RecordBatch, directory: Path) -> str:
     """The name of its file, durable once the directory is synced. The name is the digest: until then, who reads it
     would notice."""
+    return _written(batch, directory, None)
+
+
+def write_compressed(batch: pa.RecordBatch, directory: Path) -> str:
+    """As `write`; where it is small, it is compressed: then it is read into memory, and cannot leave it again."""
+    return _written(batch, directory, options_for(batch.nbytes))
+
+
+def _written(batch: pa.RecordBatch, directory: Path, options: pa.ipc.IpcWriteOptions | None) -> str:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     content = memoryview(sink.getvalue())
     name = f"{digest_of(content)}.arrow"

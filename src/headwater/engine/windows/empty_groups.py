@@ -11,8 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.ranges.ranges import Wanted
 from headwater.engine.rows.arrays import Bools, Int64s
+from headwater.engine.state.sort_hashes import rising
 from headwater.engine.state.table.arrangement import Arrangement, Gathered
+from headwater.engine.state.table.key_index import IndexKey
 from headwater.engine.windows.changes import Changes
 from headwater.engine.windows.row_identity import key_hashes
 from headwater.engine.windows.window import WindowGroup
@@ -46,12 +49,25 @@ def _emptied(rows: pa.RecordBatch, template: Template, table: Table) -> pa.Recor
 
 def bucket(arrangement: Arrangement, template: Template, group: WindowGroup, came: Gathered | None = None) -> Gathered:
     """The rows of a group of subscriptions, read unless all `came` just now; over nothing, the row of nothing."""
-    gathered = arrangement.bucket(group.bucket) if came is None else came
     if group.wanted is not None:
+        gathered = came or _by_list(arrangement, group.wanted) or arrangement.bucket(group.bucket)
         return _chosen(gathered, group.wanted.mask(gathered.rows, arrangement.table))
+    gathered = came or arrangement.bucket(group.bucket)
     if template.empty is None or len(gathered.id):
         return gathered
     return _nothing(arrangement.table, template, group.windows[0].instance.keyed(template))
+
+
+def _by_list(arrangement: Arrangement, wanted: Wanted) -> Gathered | None:
+    """Of a table that is held by the values of a list: the rows of these, found by its index."""
+    store, columns = arrangement.store, wanted.columns[:1]
+    if arrangement.keys or store.whole or IndexKey.of(store.table, columns) not in store.indexes:
+        return None
+    listed = Arrangement.of(store, columns)
+    found = [listed.bucket(low) for low, _ in wanted.spans[0]]
+    id, rows = np.concatenate([one.id for one in found]), pa.concat_batches([one.rows for one in found])
+    order = rising(id)
+    return Gathered(id[order], rows.take(pa.array(order)))
 
 
 def _chosen(gathered: Gathered, mask: Bools) -> Gathered:

@@ -32,7 +32,7 @@ from headwater.plan.join_order.cluster import clusters_of
 from headwater.plan.join_order.order import JoinOrder, reordered
 from headwater.plan.join_order.profile import Profiler
 from headwater.plan.planner import Planned, effective_sql, template_from_sql
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 from headwater.sources.source import Source
 from headwater.sql.ir.relation import Relation
 
@@ -91,7 +91,7 @@ class Activator:
     def held_by_key(self, template: Template) -> bool:
         """Whether only the rows that its subscribers ask for are held of its table, which is large."""
         name = template.table
-        if self.queries > 1 or template.relation is not None or not template.keys or name in self.catalog.whole:
+        if self.queries > 1 or template.relation is not None or not key_columns(template) or name in self.catalog.whole:
             return False
         if name in self.catalog.tables:
             return name in self.catalog.by_key
@@ -128,7 +128,7 @@ class Activator:
             self.kept(self.log.append(activate), activate.since, activate.kept)
             rows = sum(one.rows for one in activate.tables)
             _log.debug("activated template %s: %d rows read, built %d times", template.id, rows, len(activate.built))
-            arranged = self._arranged(template)
+            arranged = Arranged(template.table, key_columns(template), None) if by_key else self._arranged(template)
             self.catalog.arranged.add(arranged)
             names = tuple(output.name for output in template.outputs)
             held = self._held(template)

@@ -113,6 +113,8 @@ def _rows(layout: Layout, hydration: Hydration, table: Table, here: int) -> list
 
 def logged_since(log: Path, table: Table, hydration: Hydration, here: int) -> Iterator[pa.RecordBatch]:
     """The table's changes that are in the log past the snapshot and before `here`, as rows with `diff`."""
+    if hydration.since >= here:
+        return
     reader = SegmentReader(log, hydration.since)
     try:
         while reader.offset < here:

@@ -34,7 +34,8 @@ class KeyEviction:
 
     def _evict_of(self, table: str) -> None:
         with self.held.lock:
-            gone = self.held.take_idle(table, self.limits.key_idle_ms / 1000, self.limits.keys_max)
+            limits = self.limits
+            gone = self.held.take_idle(table, limits.key_idle_ms / 1000, limits.keys_max, limits.keys_bytes_max)
             if not gone:
                 return
             self.log.append_many(unwants(gone.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.pipeline.activation.activator import Activator
-from headwater.plan.template import Template
+from headwater.plan.template import Template, key_columns
 
 
 def by_key_notes(activator: Activator, template: Template) -> Iterator[str]:
@@ -14,6 +14,6 @@ def by_key_notes(activator: Activator, template: Template) -> Iterator[str]:
         rows, limit = activator.source.rows_about(template.table), activator.by_key_rows_min
         about = "" if rows is None else f" of about {rows:,}"
         yield (
-            f"{template.table} is held by key ({', '.join(template.keys)}): of its rows{about} only those that "
+            f"{template.table} is held by key ({', '.join(key_columns(template))}): of its rows{about} only those that "
             f"subscribers ask for; tables of {limit:,} rows or more are, while they are only asked for by key"
         )

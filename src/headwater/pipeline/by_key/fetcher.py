@@ -27,6 +27,7 @@ from headwater.pipeline.data_dir.catalog import Catalog
 from headwater.pipeline.records.control import FetchRecord
 from headwater.pipeline.records.control_log import ControlLog
 from headwater.plan.planner import Planned
+from headwater.plan.template import key_columns, wanted_keys
 from headwater.sources.source import FetchedRows, NotCaptured, Source
 
 TOGETHER_MAX = 500  # keys of one question: SQLite takes no more than 1,000 conditions joined by OR
@@ -51,16 +52,18 @@ class KeyFetcher:
     _moved: threading.Condition = field(default_factory=threading.Condition)
 
     def want(self, planned: Iterable[Planned]) -> None:
-        """Returns once the rows of all their keys are logged, of tables that are held by key."""
+        """Returns once the rows of all their keys, of tables that are held by key, are in the log before whatever is
+        appended next."""
         wanted: dict[Place, dict[bytes, Row]] = defaultdict(dict)
         for one in planned:
             template = one.template
             table = self.catalog.tables.get(template.table)
             if template.table in self.catalog.by_key and table is not None:
-                place, values = (template.table, template.keys), one.instance.keyed(template)
-                key = key_of(table, template.keys, values)
-                self.held.claim(one.instance.id, place, key)
-                wanted[place][key] = values
+                columns = key_columns(template)
+                asked = wanted_keys(template, one.instance)
+                keys = {key_of(table, columns, values): values for values in asked}
+                self.held.claim(one.instance.id, (template.table, columns), keys)
+                wanted[template.table, columns] |= keys
         for place, keys in wanted.items():
             self._want(place, keys)
 
@@ -110,8 +113,8 @@ class KeyFetcher:
         with self.capture.lock, self.held.lock:
             if self._table(name) != fetched.table:
                 return False
-            self.kept(self.log.append_many(records)[-1], since, ())
-            self.held.note_fetched(place, wanted)
+            self.kept(self.log.append_later(records)[-1], since, ())  # the subscription follows, and takes them along
+            self.held.note_fetched(place, wanted, fetched.rows.nbytes)
         return True
 
     def _asked(self, table: Table, demand: KeyDemand, keys: Sequence[Row]) -> FetchedRows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.model.change import Change
@@ -21,9 +21,10 @@ Place = tuple[str, tuple[str, ...]]  # a table, and the columns that it is asked
 @dataclass(slots=True)
 class KeysByColumns:
     """`let_in` are those whose changes are logged: `fetched` ones, and others that are being fetched. `asked` are the
-    instances that ask for each key, `idle` those that nobody asks for, and since when."""
+    instances that ask for each key, `idle` those that nobody asks for, and since when. The `fetched` ones have the
+    bytes of their rows, as far as they were fetched in this life."""
 
-    fetched: set[bytes] = field(default_factory=set)
+    fetched: dict[bytes, int] = field(default_factory=dict)
     let_in: set[bytes] = field(default_factory=set)
     asked: dict[bytes, set[int]] = field(default_factory=dict)
     idle: dict[bytes, float] = field(default_factory=dict)
@@ -31,13 +32,13 @@ class KeysByColumns:
 
 class HeldKeys:
     def __init__(
-        self, fetched: Mapping[Place, Iterable[bytes]] | None = None, clock: Callable[[], float] = time.monotonic
+        self, fetched: Mapping[Place, Collection[bytes]] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Those that were `fetched` before a restart: nobody has asked for them yet."""
         self._clock = clock
         self.lock = threading.RLock()
         self._places: dict[Place, KeysByColumns] = {}
-        self._claims: dict[int, tuple[Place, bytes]] = {}
+        self._claims: dict[int, tuple[Place, tuple[bytes, ...]]] = {}
         self._filters: dict[str, tuple[Table, DemandFilter]] = {}
         for place, keys in (fetched or {}).items():
             self.let_in(place, keys)
@@ -51,21 +52,23 @@ class HeldKeys:
 
     # — who asks
 
-    def claim(self, instance: int, place: Place, key: bytes) -> None:
-        """From here on the key stays, once it is fetched."""
+    def claim(self, instance: int, place: Place, keys: Iterable[bytes]) -> None:
+        """From here on the keys stay, once they are fetched."""
         with self.lock:
-            keys = self._of(place)
-            self._claims[instance] = place, key
-            keys.asked.setdefault(key, set()).add(instance)
-            keys.idle.pop(key, None)
+            held = self._of(place)
+            self._claims[instance] = place, tuple(keys)
+            for key in self._claims[instance][1]:
+                held.asked.setdefault(key, set()).add(instance)
+                held.idle.pop(key, None)
 
     def release(self, instances: Iterable[int]) -> None:
         """Nobody asks for these any more."""
         with self.lock:
             for instance in instances:
-                claimed = self._claims.pop(instance, None)
-                if claimed is not None:
-                    self._unclaim(instance, *claimed)
+                if instance in self._claims:
+                    place, keys = self._claims.pop(instance)
+                    for key in keys:
+                        self._unclaim(instance, place, key)
 
     def _unclaim(self, instance: int, place: Place, key: bytes) -> None:
         keys = self._of(place)
@@ -81,7 +84,7 @@ class HeldKeys:
     def missing(self, place: Place, keys: Iterable[bytes]) -> set[bytes]:
         """Those that are not fetched."""
         with self.lock:
-            return set(keys) - self._of(place).fetched
+            return set(keys) - self._of(place).fetched.keys()
 
     def let_in(self, place: Place, keys: Iterable[bytes]) -> None:
         """From here on their changes are logged. Under the lock of the capture."""
@@ -92,13 +95,13 @@ class HeldKeys:
         """They could not be fetched."""
         with self.lock:
             held = self._of(place)
-            held.let_in.difference_update(set(keys) - held.fetched)
+            held.let_in.difference_update(set(keys) - held.fetched.keys())
 
-    def note_fetched(self, place: Place, keys: Iterable[bytes]) -> None:
-        """Their rows are logged."""
+    def note_fetched(self, place: Place, keys: Collection[bytes], size: int = 0) -> None:
+        """Their rows are logged, which have so many bytes together."""
         with self.lock:
             held = self._of(place)
-            held.fetched.update(keys)
+            held.fetched.update(dict.fromkeys(keys, size // max(1, len(keys))))
             now = self._clock()
             held.idle.update({key: now for key in keys if key not in held.asked})
 
@@ -118,17 +121,19 @@ class HeldKeys:
             self._claims = {one: claim for one, claim in self._claims.items() if claim[0][0] != table}
             self._filters.pop(table, None)
 
-    def take_idle(self, table: str, idle_s: float, keys_max: int) -> dict[Place, tuple[bytes, ...]]:
+    def take_idle(self, table: str, idle_s: float, keys_max: int, bytes_max: int) -> dict[Place, tuple[bytes, ...]]:
         """Takes out those that nobody has asked for so long; and of others that nobody asks for the oldest, where there
-        are more keys than that. Under the lock, until that is logged."""
+        are more keys than that, or more bytes of rows. Under the lock, until that is logged."""
         now = self._clock()
         places = {place: held for place, held in self._places.items() if place[0] == table}
         idle = sorted((since, place, key) for place, held in places.items() for key, since in held.idle.items())
         surplus = sum(len(held.fetched) for held in places.values()) - keys_max
+        excess = sum(sum(held.fetched.values()) for held in places.values()) - bytes_max
         gone: dict[Place, list[bytes]] = {}
-        for number, (since, place, key) in enumerate(idle):
-            if number < surplus or now - since >= idle_s:
+        for since, place, key in idle:
+            if surplus > 0 or excess > 0 or now - since >= idle_s:
                 gone.setdefault(place, []).append(key)
+                surplus, excess = surplus - 1, excess - places[place].fetched[key]
         return {place: self._taken(place, keys) for place, keys in gone.items()}
 
     def take_all(self, place: Place) -> tuple[bytes, ...]:
@@ -138,9 +143,9 @@ class HeldKeys:
 
     def _taken(self, place: Place, keys: Iterable[bytes]) -> tuple[bytes, ...]:
         held, gone = self._places[place], tuple(sorted(keys))
-        held.fetched.difference_update(gone)
         held.let_in.difference_update(gone)
         for key in gone:
+            held.fetched.pop(key, None)
             held.idle.pop(key, None)
         return gone
 

@@ -23,3 +23,7 @@ class ControlLog:
     def append_many(self, controls: Iterable[Control]) -> list[int]:
         """One write and one fsync for all of them; their offsets."""
         return self._writer.append_many([encode_control(control) for control in controls])
+
+    def append_later(self, controls: Iterable[Control]) -> list[int]:
+        """The offsets that they will have, just before whatever is appended next."""
+        return self._writer.append_later([encode_control(control) for control in controls])

@@ -44,7 +44,7 @@ def row_of(db: Connection, capture: CapturedTable, named: Cells, xid: int) -> Ro
     """The row of a table that these cells name, as the transaction `xid` left it; None where another has changed it."""
     names = [quoted(capture.table.names[place]) for place in capture.identity]
     texts = [cell.decode() if isinstance(cell, bytes) else "" for cell in named]
-    is_named = " AND ".join(f"{name} = {_literal(text)}" for name, text in zip(names, texts, strict=True))
+    is_named = " AND ".join(f"{name} = {literal(text)}" for name, text in zip(names, texts, strict=True))
     relation = f"{qualified_name(capture.table.name)} WHERE {is_named} AND xmin::text = '{xid}'"
     found = list(batches(db, capture, relation, 2))
     if not found:
@@ -53,7 +53,7 @@ def row_of(db: Connection, capture: CapturedTable, named: Cells, xid: int) -> Ro
     return tuple(from_array(array, column.type)[0] for array, column in columns)
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Of no type yet: the column that it is compared with gives it its own."""
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 

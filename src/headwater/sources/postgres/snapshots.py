@@ -23,7 +23,7 @@ from headwater.sources.postgres.catalog.tables import (
     read_types,
     refuse_secured,
 )
-from headwater.sources.postgres.copy import batches
+from headwater.sources.postgres.copy import batches, literal
 from headwater.sources.postgres.positions import PLACE_S, Positions
 from headwater.sources.postgres.server.connections import (
     Connection,
@@ -46,11 +46,13 @@ _REWRITTEN = """
 SELECT oid FROM pg_class
 WHERE oid = ANY (%s::int8[]) AND relkind = 'r' AND relfilenode IS DISTINCT FROM pg_relation_filenode(oid)
 """
-_LOOK = """
-SELECT c.oid::int8, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod,
-       a.attgenerated, a.attisdropped), ';' ORDER BY a.attnum))
-FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-WHERE c.oid = to_regclass(%s) AND a.attnum > 0 GROUP BY c.oid, c.relkind
+_SEEN_WITH_LOOK = """
+SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, (
+    SELECT concat_ws(' ', c.oid, c.relkind, md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod,
+           a.attgenerated, a.attisdropped), ';' ORDER BY a.attnum)))
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.oid = to_regclass({}) AND a.attnum > 0 GROUP BY c.oid, c.relkind
+)
 """
 _KEY_ROWS_MAX = 1 << 16
 T = TypeVar("T")
@@ -130,20 +132,18 @@ class Snapshots:
 
     def _try_keys(self, capture: CapturedTable, condition: str, floor: int) -> KeySnapshot | None:
         relation = qualified_name(capture.table.name)
-        with self._sessions.reading(relation) as db:
-            position = self._place(self.seen(db), floor)
+        with self._sessions.reading_from(relation, _SEEN_WITH_LOOK.format(literal(relation))) as (db, row):
+            position = self._place(self._parsed(row[0], row[1]), floor)
             if position is None:
                 return None
-            if not self._fits(db, capture, relation):
+            if not self._fits(db, capture, str(row[2])):
                 return KeySnapshot(position, (), fits=False)
             with speaking():
                 found = batches(db, capture, f"{relation} WHERE {condition}", _KEY_ROWS_MAX)
                 return KeySnapshot(position, tuple(found), fits=True)
 
-    def _fits(self, db: Connection, capture: CapturedTable, relation: str) -> bool:
+    def _fits(self, db: Connection, capture: CapturedTable, look: str) -> bool:
         """By a look at the catalog that was found to mean the same shape before, or by reading all of it."""
-        row = db.execute(_LOOK, (relation,)).fetchone()
-        look = str(row)
         if self._looks.get(capture.oid) == (capture.table, look):
             return True
         now = read_shapes(db, [capture.oid]).get(capture.oid)
@@ -209,7 +209,10 @@ class Snapshots:
         """What the transaction of `db` sees."""
         row = db.execute(_SEEN).fetchone()
         assert row is not None
-        return PgSnapshot.parse(row[0], self._wal.position_of(row[1]))
+        return self._parsed(*row)
+
+    def _parsed(self, snapshot: str, log: str) -> PgSnapshot:
+        return PgSnapshot.parse(snapshot, self._wal.position_of(log))
 
     def _place(self, seen: PgSnapshot, floor: int) -> int | None:
         stream = self._slot.stream

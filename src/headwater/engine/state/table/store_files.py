@@ -44,8 +44,9 @@ def save(store: TableStore, directory: Path) -> StoreFiles:
     """Each file is durable."""
     store.settle()
     heap, unsaved = store.heap, [run for run in _runs(store) if run.file is None]
+    write = run_file.write if store.whole else run_file.write_compressed  # of a table held by key there are few rows
     for run in unsaved:
-        run.file = run_file.write(_batch_of(run), directory)
+        run.file = write(_batch_of(run), directory)
     if unsaved:
         sync(directory)
     indexes = [

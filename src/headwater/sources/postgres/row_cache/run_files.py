@@ -1,4 +1,4 @@
-"""Runs on disk: one Arrow file each, a batch for every chunk, read by mapping it into memory.
+"""Runs on disk: an Arrow file each, a batch for every chunk, read by mapping it into memory; small ones are compressed.
 
 Who keeps its name keeps its digest too: a file that is not as it was is refused. It never deletes.
 """
@@ -6,13 +6,15 @@ Who keeps its name keeps its digest too: a file that is not as it was is refused
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.fs.atomic_write import digest_of
+from headwater.fs.compression import options_for
 from headwater.fs.permissions import open_to_write
 from headwater.model.errors import Corrupt
 from headwater.model.schema import Table
@@ -34,13 +36,24 @@ def write(path: Path, table: Table, chunks: Iterable[RunChunk]) -> RowRunFile:
     """Durable once the directory is synced."""
     schema = pa.schema([_HASH, _COUNT, *table.arrow])
     with open_to_write(path) as file:
-        with pa.ipc.new_file(file, schema) as writer:
-            for chunk in chunks:
+        first, rest = _first(chunks)
+        with pa.ipc.new_file(file, schema, options=options_for(_size(first))) as writer:
+            for chunk in chain(first, rest):
                 arrays = [pa.array(chunk.hash), pa.array(chunk.count), *chunk.rows.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
         file.flush()
         os.fsync(file.fileno())
     return _filed(path)
+
+
+def _first(chunks: Iterable[RunChunk]) -> tuple[list[RunChunk], Iterator[RunChunk]]:
+    """Two of them, as far as there are: where there is only one, its size is that of the run."""
+    rest = iter(chunks)
+    return list(islice(rest, 2)), rest
+
+
+def _size(first: Sequence[RunChunk]) -> int:
+    return sum(chunk.rows.nbytes for chunk in first)
 
 
 def read(path: Path, digest: str) -> RowRunFile:

@@ -92,11 +92,17 @@ class Sessions:
         a TRUNCATE or a rewrite the table would look empty. What row-level security would hide from us is refused. The
         cancellation, where there is one, ends what runs."""
         with self.lent() as db, interruptible(db, cancellation):
-            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off")
-            limit_time(db, cancellation)
-            if relations:
-                db.execute(f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE".encode())
+            db.execute("; ".join(_begun(relations, cancellation)).encode())
             yield db
+
+    @contextlib.contextmanager
+    def reading_from(self, relation: str, sql: str) -> Iterator[tuple[Connection, Any]]:
+        """As `reading`, with the one row that a first question is answered with, in the same round trip."""
+        with self.lent() as db:
+            cursor = db.execute("; ".join([*_begun([relation]), sql]).encode())
+            while cursor.nextset():
+                pass
+            yield db, cursor.fetchone()
 
     def close(self) -> None:
         with self._lock:
@@ -126,10 +132,23 @@ class Sessions:
         db.close()
 
 
+def _begun(relations: Sequence[str], cancellation: Cancellation | None = None) -> Iterator[str]:
+    yield "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    yield "SET LOCAL row_security = off"
+    if cancellation is not None:
+        yield _time_limit(cancellation)
+    if relations:
+        yield f"LOCK TABLE {', '.join(relations)} IN ACCESS SHARE MODE"
+
+
 def limit_time(db: Connection, cancellation: Cancellation | None) -> None:
     """For every statement in this transaction from here on."""
     if cancellation is not None:
-        db.execute(f"SET LOCAL statement_timeout = {max(1, int(cancellation.left_s * 1000))}".encode())
+        db.execute(_time_limit(cancellation).encode())
+
+
+def _time_limit(cancellation: Cancellation) -> str:
+    return f"SET LOCAL statement_timeout = {max(1, int(cancellation.left_s * 1000))}"
 
 
 @contextlib.contextmanager
