@@ -52,9 +52,9 @@ class GridProgress:
         if len(self._cells) == 1:
             self._cells[0].reader.wait(timeout_s)
             return
-        readers = {cell.reader.fileno(): cell.reader for cell in self._cells}
-        for rung in select.select(list(readers), [], [], timeout_s)[0]:
-            readers[rung].wait(0)  # which silences it: what it rang for is read next
+        bells = [cell.reader.fileno() for cell in self._cells]
+        if not any([cell.reader.wait(0) for cell in self._cells]):  # which silences the bell of each
+            select.select(bells, [], [], timeout_s)
 
     @property
     def slowest(self) -> int:
