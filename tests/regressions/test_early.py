@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headwater.pipeline.records.control import Schema
+from headwater.pipeline.subscriptions import Subscriptions
 from tests.support.byhand import Works
 
 QUERIES = (
@@ -33,6 +36,31 @@ def test_a_window_that_an_earlier_life_left_ends_for_nobody_who_came_since(tmp_p
     works.run()
     works.check()
     works.write("INSERT INTO t VALUES (8, 8)")
+    works.run()
+    works.check()
+    works.close()
+
+
+@pytest.mark.parametrize("sql", QUERIES[:2])
+def test_a_table_that_begins_anew_before_a_subscription_is_logged_closes_nobody(
+    tmp_path: Path, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL, a partition was truncated just then: "subscribe again", it was told, and nobody did."""
+    works = Works(tmp_path)
+    works.write(TABLE, "INSERT INTO t VALUES (1, 1)")
+    tables, begin = works.pipeline._tables, Subscriptions._log_begun
+
+    def raced(*args: Any) -> None:
+        monkeypatch.undo()
+        with works.pipeline.capture.lock:
+            tables._end(Schema("t", None, "its changes were lost", lost=True))
+        begin(*args)
+
+    monkeypatch.setattr(Subscriptions, "_log_begun", raced)
+    works.subscribe(sql)
+    works.run()
+    works.check()
+    works.write("INSERT INTO t VALUES (2, 2)")
     works.run()
     works.check()
     works.close()

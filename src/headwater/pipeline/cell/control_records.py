@@ -44,7 +44,7 @@ from headwater.plan.planner import logged_template
 from headwater.plan.strategy import ASKED
 from headwater.plan.template import Instance, Template
 
-_GONE = "its table was changed or dropped while the query was set up: subscribe again"
+_GONE = "its table was changed or dropped while the query was set up"
 _log = logging.getLogger("headwater.cell")
 
 
@@ -254,11 +254,13 @@ class ControlRecords:
                 self._leases.end(instance.id)
 
     def _refuse(self, subscribe: SubscribeRecord, offset: int) -> None:
-        """Its table went away between the asking and this record. No cell owns it: the first one answers."""
-        banned = self.banned.get(subscribe.template)
-        if self._config.number == 0 or banned is not None:
-            entry = Entry(subscribe.instance, tx_of(offset, 0), 0, "closed", subscribe.template, banned or _GONE)
-            self._refused.append(entry)
+        """Its table went away, or began anew, between the asking and this record: it is asked for again, which tells.
+        No cell owns it: the first one answers."""
+        banned, tx = self.banned.get(subscribe.template), tx_of(offset, 0)
+        if banned is not None:
+            self._refused.append(Entry(subscribe.instance, tx, 0, "closed", subscribe.template, banned))
+        elif self._config.number == 0:
+            self._refused.append(Entry(subscribe.instance, tx, 0, "lost", subscribe.template, _GONE))
 
     def _expire(self, boot: int, tx: int) -> None:
         for instance in self._leases.before(boot):
