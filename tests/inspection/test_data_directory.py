@@ -11,6 +11,7 @@ from headwater.inspection.data_directory import DirectoryReport, directory_repor
 from headwater.inspection.log_segments import RecordRange
 from headwater.log.segment import SegmentReader
 from headwater.model.errors import HeadwaterError
+from headwater.pipeline.data_dir.format import FORMAT
 from headwater.pipeline.data_dir.layout import Layout
 from tests.inspection.recorded import recorded_directory
 from tests.support.databases import place
@@ -43,7 +44,7 @@ def test_everything_is_told(whole: Layout) -> None:
             offsets += [record.offset for record in records]
     report = looked_at(whole)
     assert report.damage == []
-    assert report.format == "5"
+    assert report.format == str(FORMAT)
     assert report.catalog is not None
     assert (report.catalog.source, report.catalog.templates[0].names) == ("sqlite:///shop.db", ["id", "total"])
     assert sum(report.log.kinds.values()) == len(offsets) == sum(one.records for one in report.log.segments)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -196,6 +197,23 @@ def sorted_updates(rng: random.Random, count: int) -> Run:
         loaded = sorted(repr(row) for batch in derived.load(whole) for row in batch.to_pylist())
         after = derived.step({"l": [delta]})
         return loaded, [] if after is None else sorted(repr(row) for row in after.batch.to_pylist())
+
+    return run
+
+
+@pair
+def added_values(rng: random.Random, count: int) -> Run:
+    columns = (Column("id", Type.INTEGER, "integer"), Column("v", Type.NUMERIC, "numeric"))
+    table = Table("t", columns, ("id",), dialect="postgres")
+    relation = plan("SELECT sum(v) AS s, avg(v) AS m, count(*) AS n FROM t", [table]).template.relation
+    assert relation is not None
+    unit = Decimal(rng.choice(("0.1", "0.01")))
+    rows = [(n, rng.choice((None, *(rng.randrange(-999, 999) * unit,) * 9))) for n in range(count)]
+    whole = {"t": [batch_of(table, rows)]}
+
+    def run() -> object:
+        derived = Derived("d", relation, {"t": table}, Work())
+        return [repr(row) for batch in derived.load(whole) for row in batch.to_pylist()]
 
     return run
 

@@ -64,6 +64,8 @@ class SmallSizes:
     wanted_pairs: int = 64
     # of few groups with bounds: found as pairs, or tested as columns per group (223 | 239; 582 | 342)
     masked_rows: int = 64
+    # that come to a group in a step: added one by one, or all at once where the aggregate can (617 | 472; 1,035 | 637)
+    added_values: int = 31
     # of a new window: a list of keys, or keys of one length packed in an array (1,364 | 821; 5,653 | 2,145)
     sort_key_rows: int = 1024
 

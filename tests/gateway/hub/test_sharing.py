@@ -3,6 +3,7 @@ subscribers, and what happens when there are too many or they are too far behind
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from headwater.client.remote import Remote
 from headwater.log.record import Kind
 from headwater.log.segment import SegmentReader
 from headwater.model.limits import DEFAULT
+from headwater.pipeline import retention
 from headwater.pipeline.cell.cell import Cell
 from tests.support.databases import WAYS, Place, place, rows, values
 from tests.support.neighbours import raw
@@ -61,6 +63,12 @@ def count_questions(here: Place, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     for name in ASKED:
         monkeypatch.setattr(source, name, counting(name))
     return counted
+
+
+@pytest.fixture(autouse=True)
+def whole_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in it is counted: nothing of it goes."""
+    monkeypatch.setattr(retention, "_SEGMENT_BYTES_MIN", sys.maxsize)
 
 
 def records(here: Place) -> Counter[Kind]:

@@ -18,6 +18,7 @@ import headwater
 from headwater.log.record import Kind, Record
 from headwater.model.emission import Diff
 from headwater.model.limits import DEFAULT
+from headwater.pipeline import retention
 from headwater.pipeline.activation import offload
 from headwater.pipeline.records.control import Activate, decode_control, encode_control
 from headwater.pipeline.retention import Retention
@@ -47,6 +48,12 @@ if errand == held:
 from headwater.pipeline.activation.worker_process import main
 main(errand, directory)
 """
+
+
+@pytest.fixture(autouse=True)
+def whole_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in it is counted: nothing of it goes."""
+    monkeypatch.setattr(retention, "_SEGMENT_BYTES_MIN", sys.maxsize)
 
 
 def fill(here: Place) -> None:

@@ -53,7 +53,8 @@ class GridProgress:
             self._cells[0].reader.wait(timeout_s)
             return
         bells = [cell.reader.fileno() for cell in self._cells]
-        if not any([cell.reader.wait(0) for cell in self._cells]):  # which silences the bell of each
+        waits = [cell.reader.wait(0) for cell in self._cells]  # which silences the bell of each
+        if not any(waits):
             select.select(bells, [], [], timeout_s)
 
     @property

@@ -30,6 +30,7 @@ from headwater.model.encoding.keys import encode_columns, encode_row, hash_all
 from headwater.model.encoding.tagged_bytes import alike
 from headwater.model.limits import DEFAULT, Limits
 from headwater.model.schema import Table
+from headwater.model.size import SMALL
 from headwater.model.value import Row, Type, from_array, pack_any, to_array, unpack_any
 from headwater.sql.evaluation import Accumulator, AddsAll, EvaluationError, Evaluator
 from headwater.sql.ir.expr import Case, Const, Expr
@@ -37,7 +38,6 @@ from headwater.sql.ir.relation import Aggregate, Group, columns_of
 
 FIRST_TX = 0
 _SEPARATOR = ","
-_MANY = 32  # values of a group in a step
 _ONLY = 0  # the group of an aggregate without keys
 _Look = tuple[bytes | None, ...]
 
@@ -186,7 +186,7 @@ class GroupOperator:
         if state.looks is not None:
             for place, weight in zip(touched, weights, strict=True):
                 _count(state.looks, tuple(map(pack_any, keys[place])), weight)
-        all_come = len(touched) >= _MANY and weights.count(1) == len(weights)
+        all_come = len(touched) > SMALL.added_values and weights.count(1) == len(weights)
         for each, feed in zip(state.accumulators, feeds, strict=True):
             if all_come and isinstance(each, AddsAll):
                 each.add_all(feed.of(touched))
