@@ -86,7 +86,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """One of the two processes tells the one that prints."""
+    """One of the processes tells the one that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left out"] = session.config.stash.get(_LEFT_OUT, [])
 

@@ -81,7 +81,7 @@ def test_a_cell_that_has_not_the_template_lets_its_windows_restart(
         pipeline._controls.append(MoveRecord(template, "incremental", "by a test"))
         eventually(lambda: live.resyncs == 1)
         assert live.wait(here.write("INSERT INTO a VALUES (3, 1, 1)")) and len(live.rows) == 3
-        assert live.state == "ready" and "subscribe again" in told[0]
+        assert live.state == "ready" and "while the query was set up" in told[0]
 
 
 def test_who_is_refused_when_it_restarts_is_closed_with_the_reason(
