@@ -6,6 +6,7 @@ What is lost with the process is in the log, and comes back by `restore`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,24 +32,25 @@ class UnsettledFetches:
 
     def __init__(self, row_cache: RowCache) -> None:
         self._row_cache = row_cache
-        self._kept: list[KeptFetch] = []
+        self._kept: deque[KeptFetch] = deque()  # by position
         self._due: list[KeptFetch] = []
 
     def take(self, fetch: KeptFetch) -> None:
         """The stream stands where it was read."""
-        self._kept = [*self._unsettled(), fetch]
+        self._settle()
+        self._kept.append(fetch)
         self._follow(fetch, fetch.position)
 
     def restore(self, fetches: Iterable[KeptFetch]) -> None:
         """After a restart, before anything is read: those that were logged."""
         logged = [one for one in fetches if one.position > self._row_cache.position]
-        self._kept += logged
-        self._due = sorted([*self._due, *logged], key=lambda one: one.position)
+        self._kept = deque(sorted([*self._kept, *logged], key=_position))
+        self._due = sorted([*self._due, *logged], key=_position)
 
     def rewound(self) -> None:
         """The stream begins anew from what is on disk."""
-        self._kept = self._unsettled()
-        self._due = sorted(self._kept, key=lambda one: one.position)
+        self._settle()
+        self._due = list(self._kept)
 
     def come_to(self, position: int, reached: int) -> None:
         """Before a transaction at `position` is read: all up to `reached` was."""
@@ -62,8 +64,11 @@ class UnsettledFetches:
             demands = widened(demands, one.demand) if one.table == table else demands
         return demands
 
-    def _unsettled(self) -> list[KeptFetch]:
-        return [one for one in self._kept if one.position > self._row_cache.position]
+    def _settle(self) -> None:
+        """Those that are on disk go."""
+        on_disk = self._row_cache.position
+        while self._kept and self._kept[0].position <= on_disk:
+            self._kept.popleft()
 
     def _follow(self, fetch: KeptFetch, position: int) -> None:
         """From here on, unless the table has ended."""
@@ -71,3 +76,7 @@ class UnsettledFetches:
         if capture is not None and capture.demands is not None:
             wider = msgspec.structs.replace(capture, demands=widened(capture.demands, fetch.demand))
             self._row_cache.fetched(position, wider, fetch.rows)
+
+
+def _position(fetch: KeptFetch) -> int:
+    return fetch.position
