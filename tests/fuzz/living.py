@@ -158,13 +158,15 @@ class Watched:
         self._on_again(again)
 
     def _watch_resyncs(self) -> None:
-        """Up to where everything had been told when it had to begin again."""
+        """Up to where everything had been told when it had to begin again; which it may have to twice before it can."""
         resync = self.live.resync
 
         def noted(reason: str) -> None:
-            waiting = [emission.position for emission in self.live._pending]
-            self._paused_at = max([self.live._progress(), *waiting])
+            if self._paused_at is None:
+                waiting = [emission.position for emission in self.live._pending]
+                self._paused_at = max([self.live._progress(), *waiting])
             resync(reason)
+            assert self.live._phase == "stale", "ready, with rows of before"
 
         self.live.resync = noted  # type: ignore[method-assign]
 
