@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headwater.pipeline.activation.captured_tables import CapturedTables
 from headwater.pipeline.records.control import Schema
 from headwater.pipeline.subscriptions import Subscriptions
 from tests.support.byhand import Works
@@ -61,6 +62,30 @@ def test_a_table_that_begins_anew_before_a_subscription_is_logged_closes_nobody(
     works.run()
     works.check()
     works.write("INSERT INTO t VALUES (2, 2)")
+    works.run()
+    works.check()
+    works.close()
+
+
+def test_a_table_that_begins_anew_while_it_is_captured_closes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked for in the catalog once more: a KeyError, and its live queries were stale for good."""
+    works = Works(tmp_path)
+    works.write(TABLE, "INSERT INTO t VALUES (1, 1)")
+    works.subscribe(QUERIES[0])
+    works.run()
+    register = CapturedTables._register
+
+    def raced(tables: CapturedTables, *args: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        register(tables, *args, **options)
+        with works.pipeline.capture.lock:
+            tables._end(Schema("t", None, "its changes were lost", lost=True))
+
+    monkeypatch.setattr(CapturedTables, "_register", raced)
+    with works.pipeline.capture.lock:
+        works.pipeline._tables._end(Schema("t", None, "its changes were lost", lost=True))
     works.run()
     works.check()
     works.close()

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.gateway.hub import resubscribe
 from headwater.gateway.hub.resubscribe import Resubscriber
-from headwater.model.errors import HeadwaterError, SourceError, SqlError
+from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import Planned, plan
@@ -27,7 +27,7 @@ def _planned(sql: str) -> Planned:
 class Desk:
     """`answers` are what asking comes to, in turn; then it succeeds."""
 
-    answers: list[HeadwaterError] = field(default_factory=list)
+    answers: list[Exception] = field(default_factory=list)
     is_reachable: bool = True
     wanted: bool = True
     asked: list[tuple[int, ...]] = field(default_factory=list)
@@ -120,3 +120,16 @@ def test_a_loss_that_is_not_over_is_waited_for(start: Callable[[Desk], Resubscri
     start(desk).add(_planned(ONE))
     eventually(lambda: desk.refused)
     assert desk.refused == ["no table 't'"]
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, []), (9, ["the live query could not be restarted"])])
+def test_an_error_of_ours_is_tried_again_and_then_told(
+    times: int, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was logged, and those who waited stayed stale for good."""
+    monkeypatch.setattr(resubscribe, "_PAUSE_S", 0.001)
+    desk = Desk([KeyError("t")] * times)
+    here = desk.running()
+    here.add(_planned(ONE))
+    assert here.restart()
+    assert desk.refused == told

@@ -64,10 +64,7 @@ class Resubscriber:
         """Restarts those that were lost until now; whether there were any. By hand, where no thread runs."""
         lost = list(self._taken())
         for together in lost:
-            try:
-                self._begin(together)
-            except Exception:
-                _log.exception("could not restart live queries")
+            self._begin(together)
         return bool(lost)
 
     def _taken(self) -> Iterator[list[Planned]]:
@@ -98,6 +95,9 @@ class Resubscriber:
             self._subscribe(*wanted)
         except HeadwaterError as error:
             return error
+        except Exception:
+            _log.exception("could not restart live queries")
+            return SourceError("the live query could not be restarted", hint="details are in the server log")
         return None
 
 

@@ -40,23 +40,28 @@ class CapturedTables:
 
     def captured_by_key(self, name: str) -> Table:
         with self._turns.of(name):
-            if name not in self._catalog.tables:
-                self._register([self._source.capture(name, by_key=True)], by_key=True)
-            return self._catalog.tables[name]
+            table = self._catalog.tables.get(name)
+            if table is None:
+                table = self._source.capture(name, by_key=True)
+                self._register([table], by_key=True)
+            return table
 
     def captured(self, names: Iterable[str]) -> list[Table]:
         """Where one was held by key until now, what reads it begins anew: all of its rows are needed. New ones are
-        captured together."""
+        captured together. One may have ended again when this returns: whoever logs it looks."""
         wanted = sorted(names)
         with ExitStack() as turns:
             for name in wanted:  # in one order, whoever wants them
                 turns.enter_context(self._turns.of(name))
             for name in self._catalog.by_key.intersection(wanted):
                 self._make_whole(name)
-            new = [name for name in wanted if name not in self._catalog.tables]
+            known = {name: self._catalog.tables.get(name) for name in wanted}
+            new = [name for name, table in known.items() if table is None]
             if new:
-                self._register(self._source.capture_all(new), by_key=False)
-            return [self._catalog.tables[name] for name in wanted]
+                captured = self._source.capture_all(new)
+                self._register(captured, by_key=False)
+                known |= {table.name: table for table in captured}
+            return [table for table in known.values() if table is not None]
 
     def _make_whole(self, name: str) -> None:
         with self._lock:
