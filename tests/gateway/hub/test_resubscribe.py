@@ -13,7 +13,7 @@ from headwater.model.errors import SourceError, SqlError
 from headwater.model.schema import Column, Table
 from headwater.model.value import Type
 from headwater.plan.planner import Planned, plan
-from headwater.sources.source import ChangesLost
+from headwater.sources.source import ChangesLost, NotCaptured
 from tests.support.processes import eventually
 
 TABLE = Table("t", (Column("id", Type.INTEGER), Column("n", Type.INTEGER)), ("id",), 1)
@@ -116,7 +116,8 @@ def test_nobody_waits_any_more(start: Callable[[Desk], Resubscriber]) -> None:
 
 def test_a_loss_that_is_not_over_is_waited_for(start: Callable[[Desk], Resubscriber]) -> None:
     """Where capture was slow to begin anew, who asked four times was told of the slot, and never of the table."""
-    desk = Desk([*[ChangesLost("the slot was dropped")] * 20, *[SourceError("no table 't'")] * 20])
+    passing = [ChangesLost("the slot was dropped"), NotCaptured("table 't' is not captured")]
+    desk = Desk([*passing * 10, *[SourceError("no table 't'")] * 20])
     start(desk).add(_planned(ONE))
     eventually(lambda: desk.refused)
     assert desk.refused == ["no table 't'"]

@@ -13,7 +13,7 @@ from itertools import groupby
 from headwater.model.errors import HeadwaterError, SourceError
 from headwater.plan.planner import Planned
 from headwater.runtime.vital_thread import VitalThread
-from headwater.sources.source import ChangesLost
+from headwater.sources.source import ChangesLost, NotCaptured
 
 _TRIES = 4  # while the source answers; its tables may be changing just now
 _PAUSE_S = 0.2
@@ -79,9 +79,8 @@ class Resubscriber:
             refusal = self._refusal(wanted)
             if refusal is None or self._stop.is_set():
                 return
-            tries += self._is_reachable() and not isinstance(
-                refusal, ChangesLost
-            )  # which passes: capture begins anew too
+            passes = isinstance(refusal, ChangesLost | NotCaptured)  # capture begins anew too, or is about to notice
+            tries += self._is_reachable() and not passes
             if tries >= _TRIES or not isinstance(refusal, SourceError):
                 for one in wanted:
                     self._refused(one, refusal.message)
