@@ -1,7 +1,8 @@
 """EventReduce and TanStack DB beside us: the same rows and events, in Node, in the same run.
 
-Their packages come from npm at the first run, at the versions in `javascript/package.json`. Where there is no Node, or
-npm cannot fetch them, there are no figures, and the reason is told.
+Their packages come from npm at the first run, or by `python -m bench.javascript_peers`, at the versions in
+`javascript/package.json`. Where there is no Node, or npm cannot fetch them, there are no figures, and the reason is
+told.
 """
 
 from __future__ import annotations
@@ -54,20 +55,26 @@ def measured(tape: Tape) -> tuple[dict[str, list[PeerFigures]], str]:
     if shutil.which("node") is None or shutil.which("npm") is None:
         return {}, "no Node with npm on this machine"
     try:
-        _install()
+        install()
         said = _play(tape)
     except (subprocess.SubprocessError, OSError) as error:
         return {}, f"{error}: {getattr(error, 'stderr', None) or ''}".strip()
     return {name: [PeerFigures(**one) for one in json.loads(said)[name]] for name in PEERS}, ""
 
 
-def _install() -> None:
+def is_installed() -> bool:
+    """The packages of this version of the list are here, and Node to run them."""
+    here = _CACHE / "package.json"
+    is_same = here.exists() and here.read_text() == (_CODE / "package.json").read_text()
+    return is_same and (_CACHE / "installed").exists() and shutil.which("node") is not None
+
+
+def install() -> None:
     """Once for each version of the list."""
-    wanted, here = (_CODE / "package.json").read_text(), _CACHE / "package.json"
-    if not (here.exists() and here.read_text() == wanted and (_CACHE / "installed").exists()):
+    if not is_installed():
         shutil.rmtree(_CACHE, ignore_errors=True)
         _CACHE.mkdir(parents=True)
-        here.write_text(wanted)
+        shutil.copy(_CODE / "package.json", _CACHE)
         subprocess.run(_INSTALL, cwd=_CACHE, check=True, timeout=_INSTALL_S, capture_output=True, text=True)
         (_CACHE / "installed").touch()
 
@@ -81,3 +88,7 @@ def _play(tape: Tape) -> str:
         command = ["node", code, str(recorded)]
         done = subprocess.run(command, check=True, timeout=_PLAY_S, capture_output=True, text=True)
         return done.stdout
+
+
+if __name__ == "__main__":
+    install()

